@@ -11,10 +11,10 @@ DIST_ARGS ?=
 GPU_ARGS ?=
 
 .DEFAULT_GOAL := all
-.PHONY: all run image check unit plain asan valgrind fuzz coverage soak cluster bench fmt lint manifests picture site dist clean help bootstrap gpu
+.PHONY: all run image check release-check unit plain asan valgrind fuzz coverage soak cluster bench fmt lint manifests picture site dist clean help bootstrap gpu
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 15
 
 bootstrap: ## install what building and testing need (Debian 12), or say what is missing
 	@scripts/bootstrap
@@ -39,20 +39,23 @@ run: $(BUILD)/$(RUN)/build.ninja ## the main job: a simulated node, three pods, 
 image: bootstrap ## the container image, without a container engine: an OCI archive in build/image
 	@deploy/container/build $(IMAGE_ARGS)
 
-check: bootstrap ## all tests: unit and end to end, plain, under address and undefined behaviour sanitizers; lint
+check: bootstrap ## what a change must pass: unit and end-to-end tests, fuzz targets, lint; of what takes long, what changed
 	@tools/check
+
+release-check: bootstrap ## what a release must pass: all of that, changed or not, and two hours of soak
+	@tools/release-check --full
 
 unit: $(BUILD)/main/build.ninja ## the unit tests of the plain build, in less than a minute: for every edit
 	@meson test -C $(BUILD)/main --print-errorlogs --suite unit --num-processes $$((2 * $$(nproc)))
 
-plain: bootstrap ## all tests of the plain build
+plain: bootstrap ## what make check runs in the release build: unit tests, what surrounds the programs, what is measured
 	@tools/check plain
 
-asan: bootstrap ## all tests under address and undefined behaviour sanitizers
+asan: bootstrap ## unit and end-to-end tests under address and undefined behaviour sanitizers
 	@tools/check asan
 
-valgrind: bootstrap ## the soak test under valgrind: 10,000 allocations, 100 restarts of kubelet
-	@tools/check valgrind
+valgrind: $(BUILD)/main/build.ninja ## the soak test under valgrind: 10,000 allocations, 100 restarts of kubelet
+	@meson test -C $(BUILD)/main --print-errorlogs soak/valgrind
 
 fuzz: bootstrap ## each fuzz target for FUZZ_SECONDS (60)
 	@tools/fuzz $(FUZZ_SECONDS)
@@ -75,7 +78,7 @@ gpu: all ## on a machine with a GPU: what docs/hardware-notes.md expects is trie
 fmt: ## format every C file
 	@git ls-files '*.[ch]' | xargs clang-format-14 -i
 
-lint: $(BUILD)/main/build.ninja ## layers, formatting, shell scripts, clang-tidy
+lint: $(BUILD)/main/build.ninja ## layers, formatting, shell scripts, clang-tidy of what changed
 	@tools/lint
 
 manifests: bootstrap all ## deploy/manifests, from the Helm chart, and the chart's dashboards and schema of configurations

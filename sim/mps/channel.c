@@ -61,7 +61,8 @@ struct ucred channel_peer(int fd)
         return peer;
 }
 
-static bool send_text(int fd, int passed, int flags, const char *format, va_list args)
+static bool __attribute__((format(printf, 4, 0)))
+send_text(int fd, int passed, int flags, const char *format, va_list args)
 {
         union {
                 char bytes[CMSG_SPACE(sizeof(int))];

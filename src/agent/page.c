@@ -179,7 +179,7 @@ void agent_serve_metrics(struct agent *agent)
                 .address = config->metrics_address,
                 .metrics = write_metrics,
                 .node = write_node,
-                .ailment = find_ailment,
+                .unhealthy_reason = find_ailment,
                 .ask = config->metrics_authorization ? ask_access : NULL,
                 .cancel = cancel_access,
                 .tls = config->metrics_tls ? &tls : NULL,

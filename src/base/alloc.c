@@ -50,7 +50,7 @@ void *xrealloc(void *pointer, size_t size)
 
 char *xstrdup(const char *text)
 {
-        return alloc_check(strdup(text));
+        return text ? alloc_check(strdup(text)) : NULL;
 }
 
 char *xasprintf(const char *format, ...)

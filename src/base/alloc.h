@@ -20,7 +20,7 @@ void alloc_fail(void) __attribute__((noreturn));
 void *xmalloc(size_t size);
 void *xcalloc(size_t count, size_t size); /* zeroed; aborts on overflow too */
 void *xrealloc(void *pointer, size_t size);
-char *xstrdup(const char *text);
+char *xstrdup(const char *text); /* NULL if |text| is NULL */
 char *xasprintf(const char *format, ...) PRINTF_LIKE(1, 2);
 
 struct arena_chunk;

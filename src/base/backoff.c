@@ -1,5 +1,8 @@
 #include "base/backoff.h"
 
+#include <sys/random.h>
+#include <time.h>
+
 #include "base/macro.h"
 
 uint64_t backoff_next(struct backoff *backoff, uint64_t asked_ms, uint32_t random)
@@ -13,4 +16,15 @@ uint64_t backoff_next(struct backoff *backoff, uint64_t asked_ms, uint32_t rando
         backoff->failures++;
         chance = MAX(wait, asked) / 2;
         return MAX(wait - wait / 2, asked) + chance - chance * random / UINT32_MAX;
+}
+
+uint32_t backoff_random(void)
+{
+        uint32_t random;
+        struct timespec now;
+
+        if (getrandom(&random, sizeof(random), GRND_NONBLOCK) == sizeof(random))
+                return random;
+        clock_gettime(CLOCK_MONOTONIC, &now); /* shortly after the boot, how long that took is random enough */
+        return (uint32_t)now.tv_nsec;
 }

@@ -1,8 +1,8 @@
 /*
  * Computes the wait before the next attempt: it doubles from attempt to attempt, up to a limit, and each time a random
  * part of up to half is subtracted, so that the nodes of a cluster do not retry at the same moment. A wait that the
- * server asks for is the same for all of them, so a random part of up to half is added to it. Pure: the caller passes
- * the random number.
+ * server asks for is the same for all of them, so a random part of up to half is added to it. Pure but
+ * for backoff_random().
  */
 #pragma once
 
@@ -21,3 +21,6 @@ struct backoff {
  * which is cut to its limit.
  */
 uint64_t backoff_next(struct backoff *backoff, uint64_t asked_ms, uint32_t random);
+
+/* A number to pass to it: of the kernel, also before its pool is filled. */
+uint32_t backoff_random(void);

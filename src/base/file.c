@@ -163,6 +163,18 @@ bool file_is_still(const char *path, dev_t device, ino_t inode)
         return status.st_dev == device && status.st_ino == inode;
 }
 
+struct file_mark file_mark_of(const struct stat *status)
+{
+        return (struct file_mark){status->st_dev, status->st_ino, status->st_size, status->st_mtim, status->st_ctim};
+}
+
+bool file_mark_is_same(const struct file_mark *a, const struct file_mark *b)
+{
+        return a->device == b->device && a->inode == b->inode && a->size == b->size &&
+               a->modified.tv_sec == b->modified.tv_sec && a->modified.tv_nsec == b->modified.tv_nsec &&
+               a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
+}
+
 bool file_is_removed_folder(const char *path)
 {
         struct stat status;

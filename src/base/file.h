@@ -3,7 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <sys/types.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/strbuf.h"
@@ -22,6 +22,18 @@ bool file_is_at_both(const char *a, const char *b);
 
 /* |path| leads to this file or folder; also where that cannot be found out now, for want of memory for example. */
 bool file_is_still(const char *path, dev_t device, ino_t inode);
+
+/* Two marks of a file differ if it was replaced or changed; nothing of it is read. Zeroed: there is no file. */
+struct file_mark {
+        dev_t device;
+        ino_t inode;
+        off_t size;
+        struct timespec modified;
+        struct timespec changed;
+};
+
+struct file_mark file_mark_of(const struct stat *status);
+bool file_mark_is_same(const struct file_mark *a, const struct file_mark *b);
 
 /*
  * |path| leads to a folder that was removed, as a mount does whose source was removed on the host: nothing can be made

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* What is left would be read as something else. */
+/* The bytes that are left would be read as another value. */
 static void end_short(struct pack *pack)
 {
         pack->is_short = true;

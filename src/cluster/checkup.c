@@ -79,7 +79,7 @@ static void check_taints(struct checkup *checkup)
         }
 }
 
-/* Those of kubelet that say that it lacks something, and those of others, as GPUSharingReady. */
+/* The conditions by which kubelet says that it lacks something, and those of others, as GPUSharingReady. */
 static void check_conditions(struct checkup *checkup)
 {
         static const char *const pressures[] = {

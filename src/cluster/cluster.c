@@ -4,41 +4,51 @@
 #include <string.h>
 
 #include "base/strbuf.h"
-#include "base/text.h"
-#include "cluster/parts.h"
+#include "cluster/nodes.h"
+#include "cluster/waiting.h"
 #include "net/kube/object.h"
+#include "net/kube/watch.h"
 
-/* ---- changes ---- */
+enum { CLUSTER_WATCH_NODES, CLUSTER_WATCH_AGENTS, CLUSTER_WATCH_PODS, N_CLUSTER_WATCHES };
 
-static void on_tell(uv_timer_t *timer)
-{
-        struct cluster *cluster = container_of(timer, struct cluster, tell);
+struct cluster_watch {
+        struct cluster *cluster;
+        struct kube_watch *watch; /* NULL: not wanted */
+        bool is_settled;          /* synced, or in trouble, at least once */
+        struct error trouble;     /* kind ERROR_NONE: none */
+        struct error too_large;   /* objects that were left out; the same */
+};
 
-        cluster->options.on_change(cluster->options.data);
-}
-
-uint64_t cluster_changed(struct cluster *cluster)
-{
-        if (cluster->options.on_change)
-                uv_timer_start(&cluster->tell, on_tell, 0, 0);
-        return ++cluster->view.version;
-}
+struct cluster {
+        struct cluster_options options; /* texts are owned */
+        struct cluster_changes changes;
+        struct cluster_watch watches[N_CLUSTER_WATCHES];
+        struct cluster_nodes nodes;
+        struct waiting_pods waiting;
+        struct cluster_view view;
+        const struct cluster_node **node_views; /* for |view|, as the next two */
+        const struct cluster_pod **pod_views;
+        const struct error *too_large[N_CLUSTER_WATCHES];
+        struct closing closing;
+};
 
 /* ---- watches ---- */
 
-static void on_nodes(enum kube_change change, json_t *object, void *data)
+static void on_watch_object(enum kube_change change, json_t *object, void *data)
 {
-        cluster_on_node(change, object, ((struct cluster_watch *)data)->cluster);
-}
+        const struct cluster_watch *watch = data;
+        struct cluster *cluster = watch->cluster;
 
-static void on_agents(enum kube_change change, json_t *object, void *data)
-{
-        cluster_on_agent(change, object, ((struct cluster_watch *)data)->cluster);
-}
-
-static void on_pods(enum kube_change change, json_t *object, void *data)
-{
-        cluster_on_pod(change, object, ((struct cluster_watch *)data)->cluster);
+        switch (watch - cluster->watches) {
+        case CLUSTER_WATCH_NODES:
+                cluster_nodes_on_node(&cluster->nodes, change, object);
+                break;
+        case CLUSTER_WATCH_AGENTS:
+                cluster_nodes_on_agent(&cluster->nodes, change, object);
+                break;
+        default:
+                waiting_on_pod(&cluster->waiting, change, object);
+        }
 }
 
 static void on_synced(void *data)
@@ -47,7 +57,7 @@ static void on_synced(void *data)
 
         watch->is_settled = true;
         watch->trouble.kind = watch->too_large.kind = ERROR_NONE;
-        cluster_changed(watch->cluster);
+        cluster_changes_count(&watch->cluster->changes);
 }
 
 static void on_left_out(const struct error *error, void *data)
@@ -55,7 +65,7 @@ static void on_left_out(const struct error *error, void *data)
         struct cluster_watch *watch = data;
 
         watch->too_large = error ? *error : (struct error){.kind = ERROR_NONE};
-        cluster_changed(watch->cluster);
+        cluster_changes_count(&watch->cluster->changes);
 }
 
 static void on_trouble(const struct error *error, void *data)
@@ -64,10 +74,10 @@ static void on_trouble(const struct error *error, void *data)
 
         watch->is_settled = true;
         watch->trouble = *error;
-        cluster_changed(watch->cluster);
+        cluster_changes_count(&watch->cluster->changes);
 }
 
-/* Of pods in |namespace|, or in all. */
+/* The path of the pods in |namespace|, or in all. */
 static char *pods_path(const char *namespace)
 {
         return namespace ? object_collection("/api/v1", namespace, "pods") : xstrdup("/api/v1/pods");
@@ -77,6 +87,7 @@ static void start_watch(struct cluster *cluster, size_t which, struct kube_watch
 {
         struct cluster_watch *watch = &cluster->watches[which];
 
+        options.on_object = on_watch_object;
         options.on_synced = on_synced;
         options.on_left_out = on_left_out;
         options.on_trouble = on_trouble;
@@ -94,21 +105,17 @@ static void start_watches(struct cluster *cluster)
 
         if (options->has_nodes)
                 start_watch(cluster, CLUSTER_WATCH_NODES,
-                        (struct kube_watch_options){.path = "/api/v1/nodes",
-                                .field_selector = node,
-                                .on_object = on_nodes,
-                                .objects = CLUSTER_NODES});
+                        (struct kube_watch_options){
+                                .path = "/api/v1/nodes", .field_selector = node, .objects = CLUSTER_NODES});
         if (options->has_agents)
                 start_watch(cluster, CLUSTER_WATCH_AGENTS,
                         (struct kube_watch_options){.path = agents,
                                 .field_selector = on_node,
                                 .label_selector = options->agent_selector,
-                                .on_object = on_agents,
                                 .objects = 2 * CLUSTER_NODES});
         if (options->has_pods)
                 start_watch(cluster, CLUSTER_WATCH_PODS,
-                        (struct kube_watch_options){
-                                .path = pods, .field_selector = CLUSTER_POD_SELECTOR, .on_object = on_pods});
+                        (struct kube_watch_options){.path = pods, .field_selector = CLUSTER_POD_SELECTOR});
 }
 
 /* ---- the view ---- */
@@ -118,8 +125,8 @@ static bool is_complete(const struct cluster *cluster)
         for (size_t i = 0; i < N_CLUSTER_WATCHES; i++)
                 if (cluster->watches[i].watch && !cluster->watches[i].is_settled)
                         return false;
-        for (size_t i = 0; i < cluster->nodes.count; i++)
-                if (((struct cluster_entry *)cluster->nodes.items[i])->view.state == CLUSTER_AGENT_ASKED)
+        for (size_t i = 0; i < cluster->nodes.nodes.count; i++)
+                if (cluster_nodes_at(&cluster->nodes, i)->state == CLUSTER_AGENT_ASKED)
                         return false;
         return true;
 }
@@ -134,18 +141,20 @@ static const struct error *trouble_of(const struct cluster *cluster, size_t whic
 const struct cluster_view *cluster_view(struct cluster *cluster)
 {
         struct cluster_view *view = &cluster->view;
+        const struct error *several_namespaces = &cluster->nodes.several_namespaces;
 
-        cluster->node_views = xrealloc(cluster->node_views, (cluster->nodes.count + 1) * sizeof(*cluster->node_views));
-        cluster->pod_views = xrealloc(cluster->pod_views, (cluster->pods.count + 1) * sizeof(*cluster->pod_views));
-        for (size_t i = 0; i < cluster->nodes.count; i++)
-                cluster->node_views[i] = &((struct cluster_entry *)cluster->nodes.items[i])->view;
-        for (size_t i = 0; i < cluster->pods.count; i++)
-                cluster->pod_views[i] = ((struct cluster_pod_entry *)cluster->pods.items[i])->pod;
+        view->version = cluster->changes.version;
+        view->n_nodes = cluster->nodes.nodes.count;
+        view->n_pods = cluster->waiting.pods.count;
+        cluster->node_views = xrealloc(cluster->node_views, (view->n_nodes + 1) * sizeof(*cluster->node_views));
+        cluster->pod_views = xrealloc(cluster->pod_views, (view->n_pods + 1) * sizeof(*cluster->pod_views));
+        for (size_t i = 0; i < view->n_nodes; i++)
+                cluster->node_views[i] = cluster_nodes_at(&cluster->nodes, i);
+        for (size_t i = 0; i < view->n_pods; i++)
+                cluster->pod_views[i] = waiting_at(&cluster->waiting, i);
         view->nodes = cluster->node_views;
-        view->n_nodes = cluster->nodes.count;
         view->pods = cluster->pod_views;
-        view->n_pods = cluster->pods.count;
-        view->more = cluster_count_more(cluster, &view->n_more);
+        view->more = waiting_count_more(&cluster->waiting, &view->n_more);
         view->n_too_large = 0;
         for (size_t i = 0; i < N_CLUSTER_WATCHES; i++)
                 if (cluster->watches[i].too_large.kind != ERROR_NONE)
@@ -154,7 +163,7 @@ const struct cluster_view *cluster_view(struct cluster *cluster)
         view->is_complete = is_complete(cluster);
         view->nodes_trouble = trouble_of(cluster, CLUSTER_WATCH_NODES);
         view->agents_trouble =
-                cluster->strangers.kind == ERROR_NONE ? trouble_of(cluster, CLUSTER_WATCH_AGENTS) : &cluster->strangers;
+                several_namespaces->kind == ERROR_NONE ? trouble_of(cluster, CLUSTER_WATCH_AGENTS) : several_namespaces;
         view->pods_trouble = trouble_of(cluster, CLUSTER_WATCH_PODS);
         return view;
 }
@@ -175,14 +184,6 @@ const struct cluster_pod *cluster_find_pod(const struct cluster_view *view, cons
         return NULL;
 }
 
-void cluster_ask_soon(struct cluster *cluster, const char *node)
-{
-        struct cluster_entry *entry = sorted_find(&cluster->nodes, node, NULL);
-
-        if (entry)
-                poll_soon(&entry->turn);
-}
-
 char *cluster_agent_path(const struct cluster_node *node, const char *page)
 {
         const struct cluster_agent *agent = node->agent;
@@ -200,24 +201,19 @@ char *cluster_agent_path(const struct cluster_node *node, const char *page)
 
 /* ---- start and end ---- */
 
-static const char *cluster_copy(const char *text)
-{
-        return text ? xstrdup(text) : NULL;
-}
-
 struct cluster *cluster_start(const struct cluster_options *options)
 {
         struct cluster *cluster = xcalloc(1, sizeof(*cluster));
 
         cluster->options = *options;
-        cluster->options.agent_namespace = cluster_copy(options->agent_namespace);
+        cluster->options.agent_namespace = xstrdup(options->agent_namespace);
         cluster->options.agent_selector =
-                cluster_copy(options->agent_selector ? options->agent_selector : CLUSTER_AGENT_SELECTOR);
-        cluster->options.pod_namespace = cluster_copy(options->pod_namespace);
-        cluster->options.node = cluster_copy(options->node);
-        cluster->options.query = cluster_copy(options->query);
-        uv_timer_init(kube_client_loop(options->client), &cluster->tell);
-        poll_init(&cluster->poll,
+                xstrdup(options->agent_selector ? options->agent_selector : CLUSTER_AGENT_SELECTOR);
+        cluster->options.pod_namespace = xstrdup(options->pod_namespace);
+        cluster->options.node = xstrdup(options->node);
+        cluster->options.query = xstrdup(options->query);
+        deferred_init(&cluster->changes.report, kube_client_loop(options->client), options->on_change, options->data);
+        cluster_nodes_init(&cluster->nodes, &cluster->changes,
                 &(struct poll_options){
                         .client = options->client,
                         .parallel = CLUSTER_PARALLEL,
@@ -226,40 +222,26 @@ struct cluster *cluster_start(const struct cluster_options *options)
                         .wait_ms = CLUSTER_WAIT_MS,
                         .wait_limit_ms = CLUSTER_WAIT_LIMIT_MS,
                         .query = cluster->options.query,
-                        .path = cluster_question,
-                        .on_answer = cluster_on_answer,
-                        .data = cluster,
                 });
-        cluster->n_open = 2;
+        cluster->waiting = (struct waiting_pods){
+                .client = options->client, .changes = &cluster->changes, .is_one_namespace = options->pod_namespace};
         for (size_t i = 0; i < N_CLUSTER_WATCHES; i++)
                 cluster->watches[i].cluster = cluster;
         start_watches(cluster);
         return cluster;
 }
 
-static void cluster_free(struct cluster *cluster)
+static void on_cluster_closed(void *data)
 {
-        if (--cluster->n_open > 0)
-                return;
+        struct cluster *cluster = data;
+        const char *const texts[] = {cluster->options.agent_namespace, cluster->options.agent_selector,
+                cluster->options.pod_namespace, cluster->options.node, cluster->options.query};
+
+        for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+                free((void *)(uintptr_t)texts[i]);
         free(cluster->node_views);
         free(cluster->pod_views);
-        arena_done(&cluster->more_arena);
-        free((void *)(uintptr_t)cluster->options.agent_namespace);
-        free((void *)(uintptr_t)cluster->options.agent_selector);
-        free((void *)(uintptr_t)cluster->options.pod_namespace);
-        free((void *)(uintptr_t)cluster->options.node);
-        free((void *)(uintptr_t)cluster->options.query);
         free(cluster);
-}
-
-static void on_tell_closed(uv_handle_t *handle)
-{
-        cluster_free(container_of(handle, struct cluster, tell));
-}
-
-static void on_poll_closed(uv_handle_t *handle)
-{
-        cluster_free(container_of(handle, struct cluster, poll.timer));
 }
 
 struct cluster *cluster_close(struct cluster *cluster)
@@ -268,20 +250,9 @@ struct cluster *cluster_close(struct cluster *cluster)
                 return NULL;
         for (size_t i = 0; i < N_CLUSTER_WATCHES; i++)
                 cluster->watches[i].watch = kube_watch_close(cluster->watches[i].watch);
-        cluster_stop_refill(cluster);
-        poll_close(&cluster->poll, on_poll_closed);
-        for (size_t i = 0; i < cluster->agents.count; i++)
-                cluster_agent_pod_free(cluster->agents.items[i]);
-        for (size_t i = 0; i < cluster->pods.count; i++)
-                cluster_pod_entry_free(cluster->pods.items[i]);
-        for (size_t i = 0; i < cluster->more.count; i++)
-                cluster_pod_entry_free(cluster->more.items[i]);
-        for (size_t i = 0; i < cluster->nodes.count; i++)
-                cluster_entry_free(cluster->nodes.items[i]);
-        sorted_done(&cluster->agents);
-        sorted_done(&cluster->pods);
-        sorted_done(&cluster->more);
-        sorted_done(&cluster->nodes);
-        uv_close((uv_handle_t *)&cluster->tell, on_tell_closed);
+        waiting_done(&cluster->waiting);
+        cluster_nodes_close(&cluster->nodes, &cluster->closing);
+        deferred_close(&cluster->changes.report, &cluster->closing);
+        closing_end(&cluster->closing, on_cluster_closed, cluster);
         return NULL;
 }

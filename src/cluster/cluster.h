@@ -109,17 +109,11 @@ struct cluster_options {
 /* Texts of |options| are copied. Starts at once; callbacks come from the loop only. */
 struct cluster *cluster_start(const struct cluster_options *options);
 
-/* What is known now. The view and all that it leads to are valid until the loop runs again. Never NULL. */
+/* The present state. The view and all that it leads to are valid until the loop runs again. Never NULL. */
 const struct cluster_view *cluster_view(struct cluster *cluster);
 
 const struct cluster_node *cluster_find_node(const struct cluster_view *view, const char *name); /* NULL: none */
 const struct cluster_pod *cluster_find_pod(const struct cluster_view *view, const char *namespace, const char *name);
-
-/*
- * The agent of that node is asked next, before all others. Nothing happens where there is no agent or a question is on
- * its way.
- */
-void cluster_ask_soon(struct cluster *cluster, const char *node);
 
 /*
  * The path of |page| ("/node", "/metrics", "/healthz") of the node's agent through the API server, for

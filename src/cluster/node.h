@@ -44,7 +44,7 @@ struct cluster_resource {
         uint64_t allocatable; /* the healthy part of it, which the scheduler counts with */
 };
 
-/* What the Node object says; all in one arena. */
+/* The content of a Node object; all in one arena. */
 struct cluster_node_object {
         const char *uid;
         bool is_ready;

@@ -1,22 +1,11 @@
 #include "cluster/poll.h"
 
-#include <sys/random.h>
-
 #include "base/alloc.h"
 
-static uint32_t poll_random(void)
-{
-        uint32_t random = 0;
-
-        if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
-                random = (uint32_t)uv_hrtime();
-        return random;
-}
-
-static void run_turns(struct poll *poll);
+static void poll_run_turns(struct poll *poll);
 
 /* Up to a tenth of the interval earlier, so that agents whose turns came together do not stay together. */
-static void rest(struct poll_turn *turn, bool is_good)
+static void turn_rest(struct poll_turn *turn, bool is_good)
 {
         const struct poll_options *options = &turn->poll->options;
         const uint64_t now = uv_now(turn->poll->timer.loop);
@@ -25,9 +14,9 @@ static void rest(struct poll_turn *turn, bool is_good)
                 turn->due_ms = POLL_NEVER;
         } else if (is_good) {
                 turn->backoff.failures = 0;
-                turn->due_ms = now + options->interval_ms - poll_random() % (options->interval_ms / 10 + 1);
+                turn->due_ms = now + options->interval_ms - backoff_random() % (options->interval_ms / 10 + 1);
         } else {
-                turn->due_ms = now + MAX(backoff_next(&turn->backoff, 0, poll_random()), options->interval_ms / 2);
+                turn->due_ms = now + MAX(backoff_next(&turn->backoff, 0, backoff_random()), options->interval_ms / 2);
         }
 }
 
@@ -42,11 +31,11 @@ static void on_poll_answer(const struct kube_answer *answer, void *data)
         turn->due_ms = POLL_NEVER;
         is_good = poll->options.on_answer(turn, answer, poll->options.data);
         if (turn->poll) /* it was not removed */
-                rest(turn, is_good);
-        run_turns(poll);
+                turn_rest(turn, is_good);
+        poll_run_turns(poll);
 }
 
-static void ask(struct poll_turn *turn)
+static void turn_ask(struct poll_turn *turn)
 {
         struct poll *poll = turn->poll;
         _free_ char *path = poll->options.path(turn, poll->options.data);
@@ -77,10 +66,10 @@ static struct poll_turn *next_turn(const struct poll *poll)
 
 static void on_poll_timer(uv_timer_t *timer)
 {
-        run_turns(container_of(timer, struct poll, timer));
+        poll_run_turns(container_of(timer, struct poll, timer));
 }
 
-static void run_turns(struct poll *poll)
+static void poll_run_turns(struct poll *poll)
 {
         struct poll_turn *turn;
 
@@ -94,7 +83,7 @@ static void run_turns(struct poll *poll)
                         uv_timer_start(&poll->timer, on_poll_timer, turn->due_ms - now + 1, 0);
                         break;
                 }
-                ask(turn);
+                turn_ask(turn);
         }
 }
 
@@ -105,18 +94,18 @@ void poll_init(struct poll *poll, const struct poll_options *options)
         uv_timer_init(kube_client_loop(options->client), &poll->timer);
 }
 
-void poll_close(struct poll *poll, uv_close_cb closed)
+void poll_close(struct poll *poll, struct closing *closing)
 {
         while (!list_is_empty(&poll->turns))
                 poll_remove(container_of(poll->turns.next, struct poll_turn, link));
-        uv_close((uv_handle_t *)&poll->timer, closed);
+        closing_close(closing, &poll->timer);
 }
 
 /*
  * By the timer, so that who adds many in one turn of the loop is not called back, and the first are not asked before
  * the others.
  */
-static void wake(struct poll *poll)
+static void poll_wake(struct poll *poll)
 {
         uv_timer_start(&poll->timer, on_poll_timer, 0, 0);
 }
@@ -127,7 +116,7 @@ void poll_add(struct poll *poll, struct poll_turn *turn)
         turn->due_ms = uv_now(poll->timer.loop);
         turn->backoff = (struct backoff){.least_ms = poll->options.wait_ms, .most_ms = poll->options.wait_limit_ms};
         list_append(&poll->turns, &turn->link);
-        wake(poll);
+        poll_wake(poll);
 }
 
 void poll_remove(struct poll_turn *turn)
@@ -143,18 +132,5 @@ void poll_remove(struct poll_turn *turn)
         list_remove(&turn->link);
         turn->poll = NULL;
         if (!uv_is_closing((uv_handle_t *)&poll->timer))
-                wake(poll);
-}
-
-void poll_soon(struct poll_turn *turn)
-{
-        if (!turn->poll || turn->call)
-                return;
-        turn->due_ms = 0;
-        wake(turn->poll);
-}
-
-bool poll_has(const struct poll_turn *turn)
-{
-        return turn->poll != NULL;
+                poll_wake(poll);
 }

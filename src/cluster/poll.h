@@ -10,8 +10,9 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "base/list.h"
 #include "base/backoff.h"
+#include "base/list.h"
+#include "base/io/closing.h"
 #include "net/kube/client.h"
 
 struct poll;
@@ -48,11 +49,9 @@ struct poll {
         uv_timer_t timer; /* until the next turn is due */
 };
 
-/* |poll| is embedded; its timer must be closed by poll_close(), and it must live until |closed| is called. */
+/* |poll| is embedded, and lives until |closing| has ended. */
 void poll_init(struct poll *poll, const struct poll_options *options);
-void poll_close(struct poll *poll, uv_close_cb closed); /* removes all turns */
+void poll_close(struct poll *poll, struct closing *closing); /* removes all turns */
 
 void poll_add(struct poll *poll, struct poll_turn *turn); /* due at once */
 void poll_remove(struct poll_turn *turn);                 /* may be called again, also on a zeroed turn */
-void poll_soon(struct poll_turn *turn);                   /* due before all others; nothing if it is asked now */
-bool poll_has(const struct poll_turn *turn);              /* it was added, and not removed since */

@@ -60,3 +60,11 @@ bool read_is_device_resource(const char *name)
                 return true;
         return length > strlen(own) && slash[-(ptrdiff_t)strlen(own) - 1] != '.';
 }
+
+char *read_key(const json_t *object)
+{
+        const char *name = object_text(object, "metadata", "name", NULL);
+        const char *namespace = object_text(object, "metadata", "namespace", NULL);
+
+        return name && namespace ? xasprintf("%s/%s", namespace, name) : NULL;
+}

@@ -25,3 +25,6 @@ int64_t read_time(const char *text);
  * device class ("deviceclass.resource.kubernetes.io/gpu").
  */
 bool read_is_device_resource(const char *name);
+
+/* "namespace/name" of an object, for the caller to free; NULL: it lacks one of them. */
+char *read_key(const json_t *object);

@@ -1,15 +1,20 @@
-/*
- * Pods that wait, or were refused. Those of one namespace must not hide the others', so of each there are so many and
- * no more; of the rest only the names are known. When there is room again, the first of them is read by its name.
- */
+#include "cluster/waiting.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
-#include "cluster/parts.h"
+#include "cluster/read.h"
 #include "net/kube/object.h"
 
-void cluster_pod_entry_free(struct cluster_pod_entry *entry)
+/* An item of a sorted array begins with its key. */
+struct pod_entry {
+        char *key; /* "namespace/name" */
+        struct arena arena;
+        const struct cluster_pod *pod; /* NULL: it is left out */
+};
+
+static void pod_entry_free(struct pod_entry *entry)
 {
         arena_done(&entry->arena);
         free(entry->key);
@@ -39,33 +44,33 @@ static size_t count_of_namespace(const struct sorted *sorted, const char *key)
 
 static const char *key_at(const struct sorted *sorted, size_t at)
 {
-        return ((const struct cluster_pod_entry *)sorted->items[at])->key;
+        return ((const struct pod_entry *)sorted->items[at])->key;
 }
 
-static bool has_room(const struct cluster *cluster, const char *key)
+static bool has_room(const struct waiting_pods *waiting, const char *key)
 {
-        if (cluster->pods.count >= CLUSTER_PODS)
+        if (waiting->pods.count >= CLUSTER_PODS)
                 return false;
-        return cluster->options.pod_namespace || count_of_namespace(&cluster->pods, key) < CLUSTER_PODS_OF_NAMESPACE;
+        return waiting->is_one_namespace || count_of_namespace(&waiting->pods, key) < CLUSTER_PODS_OF_NAMESPACE;
 }
 
-const struct cluster_more *cluster_count_more(struct cluster *cluster, size_t *ret_count)
+const struct cluster_more *waiting_count_more(struct waiting_pods *waiting, size_t *ret_count)
 {
-        const struct sorted *more = &cluster->more;
+        const struct sorted *more = &waiting->more;
         struct cluster_more *found;
         size_t count = 0;
 
-        arena_done(&cluster->more_arena);
+        arena_done(&waiting->more_arena);
         for (size_t at = 0; at < more->count; at = end_of_namespace(more, key_at(more, at)))
                 count++;
-        found = ARENA_ARRAY(&cluster->more_arena, struct cluster_more, count);
+        found = ARENA_ARRAY(&waiting->more_arena, struct cluster_more, count);
         count = 0;
         for (size_t at = 0, end; at < more->count; at = end) {
                 const char *key = key_at(more, at);
 
                 end = end_of_namespace(more, key);
                 found[count++] = (struct cluster_more){
-                        .namespace = arena_strndup(&cluster->more_arena, key, strcspn(key, "/")), .count = end - at};
+                        .namespace = arena_strndup(&waiting->more_arena, key, strcspn(key, "/")), .count = end - at};
         }
         *ret_count = count;
         return found;
@@ -73,94 +78,94 @@ const struct cluster_more *cluster_count_more(struct cluster *cluster, size_t *r
 
 /* ---- one that was left out comes in ---- */
 
-void cluster_stop_refill(struct cluster *cluster)
+static void waiting_stop_refill(struct waiting_pods *waiting)
 {
-        cluster->refill = kube_list_cancel(cluster->refill);
-        free(cluster->refill_key);
-        cluster->refill_key = NULL;
+        waiting->refill = kube_list_cancel(waiting->refill);
+        free(waiting->refill_key);
+        waiting->refill_key = NULL;
 }
 
-static void forget(struct cluster *cluster, struct sorted *sorted, const char *key)
+static void waiting_forget(struct waiting_pods *waiting, struct sorted *sorted, const char *key)
 {
-        struct cluster_pod_entry *entry = sorted_remove(sorted, key);
+        struct pod_entry *entry = sorted_remove(sorted, key);
 
         if (!entry)
                 return;
-        cluster_pod_entry_free(entry);
-        cluster_changed(cluster);
+        pod_entry_free(entry);
+        cluster_changes_count(waiting->changes);
 }
 
-static void refill(struct cluster *cluster);
-static void take_in(struct cluster *cluster, enum kube_change change, json_t *object);
+static void waiting_refill(struct waiting_pods *waiting);
+static void waiting_take(struct waiting_pods *waiting, enum kube_change change, const json_t *object);
 
 static void on_refill(json_t *object, void *data)
 {
-        struct cluster *cluster = data;
+        struct waiting_pods *waiting = data;
 
-        free(cluster->refill_key);
-        cluster->refill_key = NULL;
-        take_in(cluster, KUBE_PRESENT, object);
+        free(waiting->refill_key);
+        waiting->refill_key = NULL;
+        waiting_take(waiting, KUBE_PRESENT, object);
 }
 
 /* One that is not there, or cannot be read, is not asked for again, unless the server could not answer. */
 static void on_refill_end(const struct kube_answer *answer, const char *version UNUSED, void *data)
 {
-        struct cluster *cluster = data;
+        struct waiting_pods *waiting = data;
         const bool has_failed = answer->error;
 
-        cluster->refill = NULL;
-        if (cluster->refill_key && (!has_failed || answer->error->kind == ERROR_INVALID))
-                forget(cluster, &cluster->more, cluster->refill_key);
-        cluster_stop_refill(cluster);
+        waiting->refill = NULL;
+        if (waiting->refill_key && (!has_failed || answer->error->kind == ERROR_INVALID))
+                waiting_forget(waiting, &waiting->more, waiting->refill_key);
+        waiting_stop_refill(waiting);
         if (!has_failed)
-                refill(cluster);
+                waiting_refill(waiting);
 }
 
-static void ask_for(struct cluster *cluster, const char *key)
+static void waiting_read(struct waiting_pods *waiting, const char *key)
 {
         const char *slash = strchr(key, '/');
         _free_ char *namespace = xasprintf("%.*s", (int)(slash - key), key);
         _free_ char *path = object_collection("/api/v1", namespace, "pods");
         _free_ char *selector = xasprintf("metadata.name=%s," CLUSTER_POD_SELECTOR, slash + 1);
 
-        cluster->refill_key = xstrdup(key);
-        cluster->refill = kube_list_new(cluster->options.client, &(struct kube_list_options){.path = path,
-                                                                         .field_selector = selector,
-                                                                         .on_object = on_refill,
-                                                                         .on_end = on_refill_end,
-                                                                         .data = cluster});
+        waiting->refill_key = xstrdup(key);
+        waiting->refill = kube_list_new(waiting->client, &(struct kube_list_options){.path = path,
+                                                                 .field_selector = selector,
+                                                                 .on_object = on_refill,
+                                                                 .on_end = on_refill_end,
+                                                                 .data = waiting});
 }
 
-static void refill(struct cluster *cluster)
+static void waiting_refill(struct waiting_pods *waiting)
 {
-        const struct sorted *more = &cluster->more;
+        const struct sorted *more = &waiting->more;
 
-        for (size_t at = 0; at < more->count && !cluster->refill; at = end_of_namespace(more, key_at(more, at)))
-                if (has_room(cluster, key_at(more, at)))
-                        ask_for(cluster, key_at(more, at));
+        for (size_t at = 0; at < more->count && !waiting->refill; at = end_of_namespace(more, key_at(more, at)))
+                if (has_room(waiting, key_at(more, at)))
+                        waiting_read(waiting, key_at(more, at));
 }
 
 /* ---- as they come and go ---- */
 
-static void add(struct cluster *cluster, struct cluster_pod_entry *entry)
+static void waiting_add(struct waiting_pods *waiting, struct pod_entry *entry)
 {
-        struct sorted *to = &cluster->pods;
+        struct sorted *to = &waiting->pods;
         size_t at;
 
-        if (!has_room(cluster, entry->key)) {
+        if (!has_room(waiting, entry->key)) {
                 arena_done(&entry->arena);
                 entry->pod = NULL;
-                to = &cluster->more;
+                to = &waiting->more;
         }
         sorted_find(to, entry->key, &at);
         sorted_insert(to, at, entry);
-        cluster_changed(cluster);
+        cluster_changes_count(waiting->changes);
 }
 
-static void take_in(struct cluster *cluster, enum kube_change change, json_t *object)
+static void waiting_take(struct waiting_pods *waiting, enum kube_change change, const json_t *object)
 {
-        struct cluster_pod_entry *entry;
-        char *key = cluster_pod_key(object);
+        struct pod_entry *entry;
+        char *key = read_key(object);
 
         if (!key)
                 return;
@@ -168,21 +173,41 @@ static void take_in(struct cluster *cluster, enum kube_change change, json_t *ob
         entry->key = key;
         if (change == KUBE_PRESENT)
                 entry->pod = cluster_pod_read(object, &entry->arena);
-        forget(cluster, &cluster->pods, key);
-        forget(cluster, &cluster->more, key);
+        waiting_forget(waiting, &waiting->pods, key);
+        waiting_forget(waiting, &waiting->more, key);
         if (entry->pod && cluster_pod_has_trouble(entry->pod))
-                add(cluster, entry);
+                waiting_add(waiting, entry);
         else
-                cluster_pod_entry_free(entry);
+                pod_entry_free(entry);
 }
 
-/* What the watch says is newer than what is being read. */
-void cluster_on_pod(enum kube_change change, json_t *object, struct cluster *cluster)
+/* The watch has a newer state than the pod that is being read. */
+void waiting_on_pod(struct waiting_pods *waiting, enum kube_change change, const json_t *object)
 {
-        _free_ char *key = cluster_pod_key(object);
+        _free_ char *key = read_key(object);
 
-        if (key && text_is_same(key, cluster->refill_key))
-                cluster_stop_refill(cluster);
-        take_in(cluster, change, object);
-        refill(cluster);
+        if (key && text_is_same(key, waiting->refill_key))
+                waiting_stop_refill(waiting);
+        waiting_take(waiting, change, object);
+        waiting_refill(waiting);
+}
+
+const struct cluster_pod *waiting_at(const struct waiting_pods *waiting, size_t at)
+{
+        return ((const struct pod_entry *)waiting->pods.items[at])->pod;
+}
+
+static void free_entries(struct sorted *sorted)
+{
+        for (size_t i = 0; i < sorted->count; i++)
+                pod_entry_free(sorted->items[i]);
+        sorted_done(sorted);
+}
+
+void waiting_done(struct waiting_pods *waiting)
+{
+        waiting_stop_refill(waiting);
+        free_entries(&waiting->pods);
+        free_entries(&waiting->more);
+        arena_done(&waiting->more_arena);
 }

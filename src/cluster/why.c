@@ -7,7 +7,8 @@
 #include "base/strbuf.h"
 #include "base/text.h"
 #include "cluster/read.h"
-#include "cluster/why_parts.h"
+#include "cluster/why_finding.h"
+#include "cluster/why_refused.h"
 #include "net/kube/object.h"
 
 struct explanation {
@@ -15,8 +16,8 @@ struct explanation {
         struct arena *arena;
         const struct why_input *input;
         const struct cluster_pod *pod;
-        const char *name;                 /* "team-a/train-0" */
-        struct why_judgement *judgements; /* of the nodes that have what it asks for */
+        const char *name;             /* "team-a/train-0" */
+        struct why_finding *findings; /* of the nodes that have what it asks for */
         const struct cluster_node **nodes;
         size_t n_nodes;
         size_t counts[N_WHY_CLASSES];
@@ -84,27 +85,27 @@ static const char *newest_warning(const struct explanation *explanation, const c
 
 /* ---- waits for a node ---- */
 
-static void judge_nodes(struct explanation *explanation)
+static void find_reasons(struct explanation *explanation)
 {
         const struct cluster_view *view = explanation->input->view;
         struct why_node *shown;
 
         explanation->nodes = ARENA_ARRAY(explanation->arena, const struct cluster_node *, view->n_nodes);
-        explanation->judgements = ARENA_ARRAY(explanation->arena, struct why_judgement, view->n_nodes);
+        explanation->findings = ARENA_ARRAY(explanation->arena, struct why_finding, view->n_nodes);
         for (size_t i = 0; i < view->n_nodes; i++) {
-                struct why_judgement *judgement = &explanation->judgements[explanation->n_nodes];
+                struct why_finding *finding = &explanation->findings[explanation->n_nodes];
 
                 if (!why_has_any(explanation->pod, view->nodes[i]))
                         continue;
-                why_judge(judgement, explanation->arena, explanation->input->pod, explanation->pod, view->nodes[i]);
-                explanation->counts[judgement->class]++;
+                why_find(finding, explanation->arena, explanation->input->pod, explanation->pod, view->nodes[i]);
+                explanation->counts[finding->class]++;
                 explanation->nodes[explanation->n_nodes++] = view->nodes[i];
         }
         shown = ARENA_ARRAY(explanation->arena, struct why_node, explanation->n_nodes);
         for (size_t i = 0; i < explanation->n_nodes; i++)
                 shown[i] = (struct why_node){.name = explanation->nodes[i]->name,
-                        .reason = explanation->judgements[i].reason,
-                        .has_room = explanation->judgements[i].class == WHY_HAS_ROOM};
+                        .reason = explanation->findings[i].reason,
+                        .has_room = explanation->findings[i].class == WHY_HAS_ROOM};
         explanation->why->nodes = shown;
         explanation->why->n_nodes = explanation->n_nodes;
 }
@@ -114,16 +115,16 @@ static uint64_t greatest(const struct explanation *explanation, enum why_class c
         uint64_t most = 0;
 
         for (size_t i = 0; i < explanation->n_nodes; i++)
-                if (explanation->judgements[i].class == class)
-                        most = MAX(most, explanation->judgements[i].most);
+                if (explanation->findings[i].class == class)
+                        most = MAX(most, explanation->findings[i].most);
         return most;
 }
 
-static const struct why_judgement *first_of(const struct explanation *explanation, enum why_class class)
+static const struct why_finding *first_of(const struct explanation *explanation, enum why_class class)
 {
         for (size_t i = 0; i < explanation->n_nodes; i++)
-                if (explanation->judgements[i].class == class)
-                        return &explanation->judgements[i];
+                if (explanation->findings[i].class == class)
+                        return &explanation->findings[i];
         return NULL;
 }
 
@@ -161,26 +162,26 @@ static void say_nowhere(struct explanation *explanation)
 
 static void say_too_large(struct explanation *explanation)
 {
-        const struct why_judgement *judgement = first_of(explanation, WHY_SHARE_TOO_LARGE);
+        const struct why_finding *finding = first_of(explanation, WHY_SHARE_TOO_LARGE);
         const uint64_t most = greatest(explanation, WHY_SHARE_TOO_LARGE);
 
         explanation->why->sentence = arena_printf(explanation->arena,
                 "%s waits: it asks for %" PRIu64 " %s in one container, and the largest share of one GPU is %" PRIu64,
-                explanation->name, judgement->request->largest, judgement->request->resource, most);
+                explanation->name, finding->request->largest, finding->request->resource, most);
         explanation->why->todo = arena_printf(explanation->arena,
                 "ask for at most %" PRIu64 ", or for whole GPUs; or configure fewer, larger replicas", most);
 }
 
 static void say_too_small(struct explanation *explanation)
 {
-        const struct why_judgement *judgement = first_of(explanation, WHY_NODE_TOO_SMALL);
+        const struct why_finding *finding = first_of(explanation, WHY_NODE_TOO_SMALL);
         uint64_t reserved = 0;
 
         for (size_t i = 0; i < explanation->n_nodes; i++)
-                reserved = MAX(reserved, explanation->judgements[i].reserved);
+                reserved = MAX(reserved, explanation->findings[i].reserved);
         explanation->why->sentence = arena_printf(explanation->arena,
                 "%s waits: it asks for %" PRIu64 " %s, and the most that a node offers is %" PRIu64 "%s",
-                explanation->name, judgement->request->count, judgement->request->resource,
+                explanation->name, finding->request->count, finding->request->resource,
                 greatest(explanation, WHY_NODE_TOO_SMALL),
                 reserved ? arena_printf(explanation->arena,
                                    "; up to %" PRIu64
@@ -240,7 +241,7 @@ static void say_room(struct explanation *explanation)
         const char *name = NULL;
 
         for (size_t i = 0; i < explanation->n_nodes && !name; i++)
-                if (explanation->judgements[i].class == WHY_HAS_ROOM)
+                if (explanation->findings[i].class == WHY_HAS_ROOM)
                         name = explanation->nodes[i]->name;
         explanation->why->sentence =
                 arena_printf(explanation->arena, "%s waits: it asks for %s, and %s has room for it%s",
@@ -303,7 +304,7 @@ static void explain_waiting(struct explanation *explanation)
         why->said = explanation->pod->message && *explanation->pod->message
                             ? explanation->pod->message
                             : newest_warning(explanation, "FailedScheduling", NULL);
-        judge_nodes(explanation);
+        find_reasons(explanation);
         if (explanation->pod->n_requests == 0) {
                 say_claims(explanation);
         } else if (explanation->n_nodes == 0) {

@@ -19,8 +19,6 @@
 #include "base/alloc.h"
 #include "cluster/cluster.h"
 
-#define WHY_HOLDERS 3U /* pods that are named, of those that have the replicas of a node */
-
 enum why_state {
         WHY_RUNS,
         WHY_ENDED,

@@ -1,8 +1,8 @@
-/* What kubelet says when it refuses a pod, in its own words and those of device plugins. */
+#include "cluster/why_refused.h"
+
 #include <string.h>
 
 #include "base/text.h"
-#include "cluster/why_parts.h"
 
 static const struct refusal {
         const char *says; /* a part of the message */

@@ -3,13 +3,10 @@
  */
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "agent/node_read.h"
-#include "cmd/cli/columns.h"
 #include "cmd/commands.h"
-#include "gpu/apart.h"
 #include "node/status/labels_make.h"
 #include "node/status/labels_remove.h"
 
@@ -18,27 +15,15 @@ enum { OUTPUT, REMOVE, DRY_RUN, NAMESPACE };
 static const char *const outputs[] = {"table", "plain", "json", NULL};
 
 static const struct option own[] = {
-        [OUTPUT] = {.flag = "output",
-                .type = OPTION_CHOICE,
-                .choices = outputs,
-                .fallback = "table",
-                .argument = "WORD",
-                .help = "table for people, plain for lines key=value, json for programs"},
-        [REMOVE] = {.flag = "remove",
-                .type = OPTION_BOOL,
-                .fallback = "false",
-                .help = "remove what this program published for this node: file, NodeFeature and labels of the node"},
-        [DRY_RUN] = {.flag = "dry-run",
-                .type = OPTION_BOOL,
-                .fallback = "false",
-                .help = "with --remove: only show what would be removed"},
-        [NAMESPACE] = {.flag = "namespace",
-                .environment = {"NAMESPACE"},
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "NAME",
-                .help = "with --remove: namespace of the NodeFeature; empty: the namespace of the pod or the "
-                        "kubeconfig"},
+        [OUTPUT] = COMMAND_CHOICE(
+                "output", outputs, "table", "table for people, plain for lines key=value, json for programs"),
+        [REMOVE] = COMMAND_FLAG(
+                "remove", "remove what this program published for this node: file, NodeFeature and labels of the node"),
+        [DRY_RUN] = COMMAND_FLAG("dry-run", "with --remove: only show what would be removed"),
+        [NAMESPACE] = COMMAND_TEXT("namespace", "", "NAME",
+                "with --remove: namespace of the NodeFeature; empty: the namespace of the pod or the "
+                "kubeconfig",
+                .environment = {"NAMESPACE"}),
 };
 
 static const char help[] =
@@ -54,37 +39,24 @@ static const char help[] =
 static const char more_help[] = "\nEvery option of 'warpshare agent' and its environment count as well: --config-file, "
                                 "--mig-strategy, --labels-file, …\n";
 
-const struct command_line command_labels_line = {
-        .own = own,
-        .n_own = ARRAY_SIZE(own),
-        .program = "warpshare labels",
-        .help = help,
-        .more_help = more_help,
-        .lists_own_only = true,
-};
-
 /* ---- show ---- */
 
-static void print_json(const struct labels *labels)
+static void labels_print_json(const struct labels *labels)
 {
         json_t *json = json_object();
-        char *text;
 
         for (size_t i = 0; i < labels->count; i++)
                 json_object_set_new(json, labels->items[i].key, json_string(labels->items[i].value));
-        text = json_dumps(json, JSON_INDENT(2));
-        puts(text);
-        free(text);
-        json_decref(json);
+        command_print_json(json, JSON_INDENT(2));
 }
 
-static void cmd_labels_print(const struct labels *labels, const char *output)
+static void labels_print_as(const struct labels *labels, const char *output)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         size_t width = strlen("LABEL");
 
         if (strcmp(output, "json") == 0) {
-                print_json(labels);
+                labels_print_json(labels);
                 return;
         }
         if (strcmp(output, "plain") == 0) {
@@ -100,15 +72,8 @@ static void cmd_labels_print(const struct labels *labels, const char *output)
                         *labels->items[i].value ? labels->items[i].value : "\"\"");
 }
 
-struct show {
-        const struct config *config;
-        const char *output;
-};
-
-static int labels_show(const void *data, struct strbuf *answer UNUSED, struct error *err)
+static int labels_show(const struct config *config, const char *output, struct error *err)
 {
-        const struct show *show = data;
-        const struct config *config = show->config;
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         _cleanup_(inventory_freep) struct inventory *inventory = NULL;
         struct labels_warnings warnings = {0};
@@ -118,18 +83,18 @@ static int labels_show(const void *data, struct strbuf *answer UNUSED, struct er
 
         if (node_read(&inventory, config, err) < 0)
                 return -1;
-        if (plan_build(&plan, &arena, config, inventory, command_line_warn, NULL, err) < 0) {
+        if (plan_build(&plan, &arena, config, inventory, command_warn, NULL, err) < 0) {
                 plan = NULL;
                 if (!labels_layout_is_invalid(config, inventory))
                         return -1;
-                command_line_warn(err->text, NULL);
+                command_warn(err->text, NULL);
         }
         source.inventory = inventory;
         source.plan = plan;
         source.machine_file = config->discovery_flags.machine_type_file;
         labels_make(&labels, &arena, &source, &warnings);
         labels_warnings_done(&warnings);
-        cmd_labels_print(&labels, show->output);
+        labels_print_as(&labels, output);
         if (plan)
                 plan_done(plan);
         return 0;
@@ -156,34 +121,35 @@ static void report_removal(
         removed->has_failed = removed->has_failed || outcome == LABELS_UNSEEN || outcome == LABELS_LEFT;
 }
 
-static int remove_all(const struct config *config, const char *const *values)
+static int remove_all(const struct config *config, const struct command_call *call)
 {
-        struct removed removed = {.is_dry = strcmp(values[DRY_RUN], "true") == 0};
+        struct removed removed = {.is_dry = command_is_set(call, DRY_RUN)};
         struct api_visit visit;
 
         api_visit_begin(&visit, config);
-        labels_remove(&visit, config, values[NAMESPACE], removed.is_dry, report_removal, &removed);
+        labels_remove(&visit, config, call->values[NAMESPACE], removed.is_dry, report_removal, &removed);
         api_visit_end(&visit);
         return removed.has_failed ? EXIT_FAILED : 0;
 }
 
-int command_labels(int argc, char **argv)
+static int labels_run(struct command_call *call, struct error *err)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const char *values[ARRAY_SIZE(own)];
         const struct config *config;
-        struct option_set set;
-        struct error err;
-        struct show show;
-        int status;
 
-        if (!command_line_read(&command_labels_line, &set, values, &arena, argc, argv, &status))
-                return status;
-        command_line_setup_log(&set, NULL);
-        if (config_build(&set, &arena, &config, command_line_warn, NULL, &err) < 0)
-                return command_line_fail(&command_labels_line, &err);
-        if (strcmp(values[REMOVE], "true") == 0)
-                return remove_all(config, values);
-        show = (struct show){config, values[OUTPUT]};
-        return apart_run(labels_show, &show, NULL, &err) == 0 ? 0 : command_line_fail(&command_labels_line, &err);
+        command_setup_log(&call->set, NULL);
+        if (config_build(&call->set, &call->arena, &config, command_warn, NULL, err) < 0)
+                return COMMAND_FAILED;
+        return command_is_set(call, REMOVE) ? remove_all(config, call) : labels_show(config, call->values[OUTPUT], err);
 }
+
+const struct command command_labels = {
+        .name = "labels",
+        .summary = "show the labels of this node, or remove those that were published",
+        .run = labels_run,
+        .is_apart = true,
+        COMMAND_OWN(own),
+        .program = "warpshare labels",
+        .help = help,
+        .more_help = more_help,
+        .lists_own_only = true,
+};

@@ -10,18 +10,19 @@
 
 #include "base/alloc.h"
 #include "cmd/commands.h"
+#include "cmd/frame.h"
 
 static void print_help(FILE *to)
 {
-        struct command_line options = *command_main.line;
+        struct command options = command_main;
         struct strbuf text = STRBUF_INIT;
 
         strbuf_printf(&text, "%scommands:\n", options.help);
-        for (const struct command *command = command_table; command->name; command++)
-                strbuf_printf(&text, "  %-21s %s\n", command->name, command->summary);
+        for (const struct command *const *command = command_table; *command; command++)
+                strbuf_printf(&text, "  %-21s %s\n", (*command)->name, (*command)->summary);
         strbuf_puts(&text, "\noptions:\n");
         options.help = NULL;
-        command_line_print_help(&options, &text);
+        command_print_help(&options, &text);
         fputs(text.data, to);
         strbuf_done(&text);
 }
@@ -40,10 +41,10 @@ static int help(int argc, char **argv)
         command = command_find(command_table, words[0]);
         if (!command)
                 return command_refuse_word("warpshare", command_table, words[0]);
-        return command->run(argc > 2 ? 3 : 2, words);
+        return command_run(command, argc > 2 ? 3 : 2, words);
 }
 
-/* As everywhere (base/alloc.h). By itself jansson goes on with an object that lacks members, and libuv says nothing. */
+/* As everywhere (base/alloc.h). By itself jansson goes without members of an object, and libuv prints nothing. */
 static void abort_without_memory(void)
 {
         json_set_alloc_funcs(xmalloc, free);
@@ -63,7 +64,7 @@ static void on_abort(int number)
                 {ENOMEM, "no memory\n"}, {EAGAIN, "a limit of processes and threads, or of memory\n"},
                 {ENOSPC, "no space, or a limit of watches\n"}};
         static const char beginning[] = "aborted; what the system refused last: ";
-        const char *text = "nothing of descriptors, memory or threads\n";
+        const char *text = "no limit of descriptors, memory or threads\n";
         int last = errno; /* NOLINT(bugprone-signal-handler): a variable of this thread */
 
         for (size_t i = 0; i < ARRAY_SIZE(refusals); i++)
@@ -89,8 +90,8 @@ int main(int argc, char **argv)
          * NVIDIA's plugin knows no words. It is the image's entry point, so that `docker run IMAGE demo` is `warpshare
          * demo`.
          */
-        if (command && !(named && command->run == command_device_plugin))
-                return command->run(argc, argv);
+        if (command && !(named && command == &command_device_plugin))
+                return command_run(command, argc, argv);
         if (!word) {
                 print_help(stderr);
                 return EXIT_USAGE;
@@ -104,6 +105,6 @@ int main(int argc, char **argv)
                 return 0;
         }
         if (named)
-                return named->run(argc - 1, argv + 1);
+                return command_run(named, argc - 1, argv + 1);
         return command_refuse_word("warpshare", command_table, word);
 }

@@ -2,166 +2,165 @@
 
 #include <string.h>
 
+#include "base/file.h"
+#include "base/strbuf.h"
 #include "base/text.h"
-#include "config/config_file.h"
+#include "config/config_reading.h"
 #include "config/node_taint.h"
 #include "config/pod_labels.h"
-#include "config/option.h"
-#include "config/word.h"
 
-/* What counts for an option after the merge. */
-struct merge {
-        const struct option_set *options;
-        const struct config_file *file;
+/* The defaults of the keys; those of options are in their table. */
+static const struct config config_initial = {
+        .recover = true,
+        .dra = {.whole = true,
+                .mps = true,
+                .slots = 4,
+                .default_thread_percentage = 10,
+                .default_clients = 1,
+                .shares = 4},
 };
 
-static const char *merged(const struct merge *merge, const char *flag)
-{
-        size_t i = option_find(flag);
+/* ---- a Kubernetes manifest in the place of a configuration: people have a ConfigMap, and give its file ---- */
 
-        if (merge->options->values[i])
-                return merge->options->values[i];
-        if (merge->file && merge->file->values[i])
-                return merge->file->values[i];
-        return option_table[i].fallback;
+static const char *manifest_keys(struct arena *arena, json_t *data)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        const char *key;
+        json_t *value;
+
+        json_object_foreach(data, key, value) strbuf_printf(&text, "%s%.60s", text.size ? ", " : "", key);
+        return arena_strndup(arena, text.data, text.size < 200 ? text.size : 200);
 }
 
-static bool is_default(const struct merge *merge, const char *flag)
+/*
+ * 1: |yaml| is a ConfigMap, and |ret| is the configuration in it: the one that |chosen| names, else the only one. 0: it
+ * is not a manifest. -1: it has none, or several, or it is a manifest of something else.
+ */
+static int manifest_open(
+        struct config_text *ret, const struct yaml *yaml, const char *chosen, struct arena *arena, struct error *err)
 {
-        size_t i = option_find(flag);
+        const char *kind = json_string_value(json_object_get(yaml->root, "kind"));
+        json_t *data = json_object_get(yaml->root, "data");
+        const json_t *text;
+        const char *key;
 
-        return !merge->options->values[i] && !(merge->file && merge->file->values[i]);
+        if (!kind || !json_object_get(yaml->root, "apiVersion"))
+                return 0;
+        if (strcmp(kind, "ConfigMap") != 0)
+                return yaml_fail(yaml, yaml_line_of(yaml, yaml->root, "kind"), err,
+                        "kind: a manifest of a '%.60s'; a configuration is the file itself, or the ConfigMap that has it",
+                        kind);
+        if (!json_object_size(data))
+                return yaml_fail(yaml, yaml_line(yaml, yaml->root), err, "data: the ConfigMap has no configuration");
+        if (!*chosen && json_object_size(data) > 1)
+                return yaml_fail(yaml, yaml_line_of(yaml, yaml->root, "data"), err,
+                        "data: several configurations: %s; name one by --config-default", manifest_keys(arena, data));
+        key = *chosen ? chosen : json_object_iter_key(json_object_iter(data));
+        text = json_object_get(data, key);
+        if (!json_is_string(text))
+                return yaml_fail(yaml, yaml_line_of(yaml, yaml->root, "data"), err,
+                        "data: no configuration '%.60s' among: %s", key, manifest_keys(arena, data));
+        ret->text = arena_strndup(arena, json_string_value(text), json_string_length(text));
+        ret->size = strlen(ret->text);
+        ret->name = arena_printf(arena, "%.100s: %.40s", ret->name, key);
+        return 1;
 }
 
-static bool merged_is(const struct merge *merge, const char *flag, const char *value)
+/* ---- the file ---- */
+
+static void ignore_warning(const char *text UNUSED, void *data UNUSED)
 {
-        return strcmp(merged(merge, flag), value) == 0;
 }
 
-static const char *config_copy(const struct merge *merge, struct arena *arena, const char *flag)
+static int read_text(struct config_reading *reading, const struct config_text *text, struct error *err)
 {
-        return arena_strdup(arena, merged(merge, flag));
+        _cleanup_(yaml_unloadp) struct yaml *yaml = NULL;
+        const char *name = arena_printf(reading->arena, "config '%.150s'", text->name);
+        struct tree tree = {.arena = reading->arena,
+                .warn = reading->warn ? reading->warn : ignore_warning,
+                .warn_data = reading->warn_data};
+        struct tree_node root = {.path = "", .fold = true};
+        struct sharing_defaults defaults = {.drop_in = reading->options->drop_in};
+        struct config_text inner = {.name = text->name};
+        int rc;
+
+        if (yaml_load(&yaml, name, text->text, text->size, tree.warn, tree.warn_data, err) < 0)
+                return -1;
+        if (json_is_null(yaml->root))
+                return 0;
+        rc = manifest_open(&inner, yaml, option_set_value(reading->options, "config-default"), reading->arena, err);
+        if (rc < 0)
+                return -1;
+        if (rc > 0)
+                return read_text(reading, &inner, err); /* lines are counted within that text */
+        tree.yaml = yaml;
+        root.json = yaml->root;
+        root.line = yaml_line(yaml, yaml->root);
+        if (schema_read(&tree, &root, &schema_file, reading->config, err) < 0 ||
+                config_options_read(reading, &tree, &root, err) < 0 ||
+                config_dra_check(&reading->config->dra, &tree, &root, err) < 0)
+                return -1;
+        defaults.policy = config_option_set(reading, "shared-devices-allocation-policy");
+        return config_sharing_build(&reading->config->sharing, &tree, &root, &defaults, err);
 }
 
-/* A path of kubelet's: where nobody names it, the default, below the root that kubelet has. */
-static const char *kubelet_path(const struct merge *merge, struct arena *arena, const char *flag)
+/* Reads |text|, or the file at |path| where it is NULL; "" is an empty file. */
+static int config_read_file(
+        struct config_reading *reading, const struct config_text *text, const char *path, struct error *err)
 {
-        const char *path = merged(merge, flag);
-        const char *root = merged(merge, "kubelet-root");
-        size_t length = strlen(root);
+        _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
+        struct config_text file = {.name = path};
 
-        if (!is_default(merge, flag))
-                return arena_strdup(arena, path);
-        while (length > 1 && root[length - 1] == '/')
-                length--;
-        return arena_printf(arena, "%.*s%s", (int)length, root, path + strlen(CONFIG_KUBELET_ROOT));
+        if (!text) {
+                if (*path && file_read(path, CONFIG_FILE_LIMIT, &content, err) < 0)
+                        return error_prefix(err, "config");
+                file.text = content.data;
+                file.size = content.size;
+                text = &file;
+        }
+        if (text->size > CONFIG_FILE_LIMIT)
+                return error_set(err, ERROR_INVALID, "config '%.150s': %zu bytes are more than the limit of %zu",
+                        text->name, text->size, CONFIG_FILE_LIMIT);
+        return read_text(reading, text, err);
 }
 
-static int check_kubelet_root(const struct merge *merge, struct error *err)
-{
-        const char *root = merged(merge, "kubelet-root");
+/* ---- options and keys together ---- */
 
-        if (root[0] == '/' && root[1])
+static int check_driver_name(const char *name, struct error *err)
+{
+        if (strlen(name) <= CONFIG_MAX_DRIVER && text_is_subdomain(name))
                 return 0;
         return error_set(err, ERROR_INVALID,
-                "kubelet-root: '%.200s' is not the absolute path of a folder, such as " CONFIG_KUBELET_ROOT, root);
-}
-
-static unsigned int choice(const struct merge *merge, const char *flag)
-{
-        return option_position(&option_table[option_find(flag)], merged(merge, flag));
-}
-
-/* The elements of a list option, NULL-terminated. */
-static const char *const *elements(const struct merge *merge, struct arena *arena, const char *flag)
-{
-        char *list = arena_strdup(arena, merged(merge, flag));
-        const char **words;
-        size_t count = 0;
-
-        words = ARENA_ARRAY(arena, const char *, strlen(list) / 2 + 2);
-        for (char *save = NULL, *word = strtok_r(list, ",", &save); word; word = strtok_r(NULL, ",", &save))
-                words[count++] = word;
-        return words;
-}
-
-static unsigned int device_lists(const struct merge *merge, struct arena *arena)
-{
-        const char *const *words = elements(merge, arena, "device-list-strategy");
-        unsigned int set = 0;
-
-        for (; *words; words++)
-                for (unsigned int i = 0; device_list_words[i]; i++)
-                        if (strcmp(*words, device_list_words[i]) == 0)
-                                set |= 1U << i;
-        return set;
-}
-
-static unsigned int extras(const struct merge *merge)
-{
-        return (merged_is(merge, "gdrcopy-enabled", "true") ? EXTRA_GDRCOPY : 0U) |
-               (merged_is(merge, "gds-enabled", "true") ? EXTRA_GDS : 0U) |
-               (merged_is(merge, "mofed-enabled", "true") ? EXTRA_MOFED : 0U);
-}
-
-static int set_dra(struct config *config, const struct merge *merge, struct arena *arena, struct error *err)
-{
-        struct config_dra *dra = &config->dra;
-
-        *dra = merge->file->dra;
-        dra->enabled = merged_is(merge, "dra", "true");
-        dra->dynamic_mig = merged_is(merge, "dra-dynamic-mig", "true");
-        dra->driver_name = config_copy(merge, arena, "dra-driver-name");
-        dra->registry = kubelet_path(merge, arena, "kubelet-plugins-registry");
-        dra->plugins = kubelet_path(merge, arena, "kubelet-plugins");
-        dra->instance = merged_is(merge, "dra-instance", "") ? NULL : config_copy(merge, arena, "dra-instance");
-        if (strlen(dra->driver_name) > CONFIG_MAX_DRIVER || !text_is_subdomain(dra->driver_name))
-                return error_set(err, ERROR_INVALID,
-                        "dra-driver-name: '%.100s' is not the name of a DRA driver: a DNS subdomain in lower case of at most "
-                        "%zu characters, such as gpu.example.com",
-                        dra->driver_name, CONFIG_MAX_DRIVER);
-        return 0;
-}
-
-static void set_mig(struct config *config, const struct merge *merge, struct arena *arena)
-{
-        config->mig = (struct config_mig){
-                .manager = merged_is(merge, "mig-manager", "true"),
-                .file = config_copy(merge, arena, "mig-config-file"),
-                .fallback = config_copy(merge, arena, "mig-default"),
-                .state_directory = config_copy(merge, arena, "mig-state-directory"),
-                .program = config_copy(merge, arena, "mig-program"),
-        };
+                "dra-driver-name: '%.100s' is not the name of a DRA driver: a DNS subdomain in lower case of at most "
+                "%zu characters, such as gpu.example.com",
+                name, CONFIG_MAX_DRIVER);
 }
 
 /* MPS cannot be described to a container without the place where it is on the host. */
-static int check_mps_root(const struct option_set *options, struct config *config, struct arena *arena,
-        config_warn_fn *warn, void *warn_data, struct error *err)
+static int check_mps_root(const struct config_reading *reading, struct error *err)
 {
-        const bool is_dra = config->dra.enabled && config->dra.mps;
-        const char *who = "dra.mps";
+        struct config *config = reading->config;
+        const struct sharing_section *section = config->sharing.mps;
 
-        if ((!config->sharing.mps && !is_dra) || *config->mps_root)
+        if (*config->mps_root || (!section && !(config->dra.enabled && config->dra.mps)))
                 return 0;
-        if (config->sharing.mps)
-                who = "sharing.mps";
-        if (options->is_read_only) {
+        if (reading->options->is_read_only) {
                 config->mps_root = "/run/nvidia/mps";
-                if (warn)
-                        warn(arena_printf(arena,
-                                     "%s: no mpsRoot is set, so /run/nvidia/mps is assumed; an agent needs --mps-root, "
-                                     "MPS_ROOT or flags.mpsRoot, which the Helm chart sets",
-                                     who),
-                                warn_data);
+                if (reading->warn)
+                        reading->warn(arena_printf(reading->arena,
+                                              "%s: no mpsRoot is set, so /run/nvidia/mps is assumed; an agent needs "
+                                              "--mps-root, MPS_ROOT or flags.mpsRoot, which the Helm chart sets",
+                                              section ? "sharing.mps" : "dra.mps"),
+                                reading->warn_data);
                 return 0;
         }
-        if (config->sharing.mps)
-                who = arena_printf(
-                        arena, "config '%.150s' line %d: sharing.mps", config->path, config->sharing.mps->line);
         return error_set(err, ERROR_INVALID,
                 "%s: needs the directory of MPS on the host, and none is set: use --mps-root, MPS_ROOT or flags.mpsRoot, "
                 "for example /run/nvidia/mps%s",
-                who, config->sharing.mps ? "" : "; or dra.mps: false offers no shares");
+                section ? arena_printf(
+                                  reading->arena, "config '%.150s' line %d: sharing.mps", config->path, section->line)
+                        : "dra.mps",
+                section ? "" : "; or dra.mps: false offers no shares");
 }
 
 static int check_node_taint_and_condition(const struct config *config, struct arena *arena, struct error *err)
@@ -192,101 +191,28 @@ static int name_pod_labels(struct config *config, struct arena *arena, struct er
         return 0;
 }
 
-/* In the order of usage_words. */
-static const unsigned int usage_seconds[] = {0, 1, 5, 15, 30, 60};
-
-static void set_paths(struct config *config, const struct merge *merge, struct arena *arena)
-{
-        config->driver_root = config_copy(merge, arena, "driver-root");
-        config->dev_root = config_copy(merge, arena, "dev-root");
-        if (!*config->dev_root)
-                config->dev_root = config->driver_root;
-        config->driver_root_ctr = config_copy(merge, arena, "driver-root-ctr-path");
-        config->mps_root = config_copy(merge, arena, "mps-root");
-        config->mps_directory = config_copy(merge, arena, "mps-directory");
-        config->mps_pipes_writable = merged_is(merge, "mps-pipes-writable", "true");
-        config->mps_control = config_copy(merge, arena, "mps-control");
-        config->pod_resources = kubelet_path(merge, arena, "pod-resources-socket");
-        config->cdi_annotation_prefix = config_copy(merge, arena, "cdi-annotation-prefix");
-        config->cdi_hook_path = config_copy(merge, arena, "nvidia-cdi-hook-path");
-        config->cdi_feature_flags = elements(merge, arena, "cdi-feature-flags");
-        config->cdi_disable_hooks = elements(merge, arena, "cdi-disable-hooks");
-        config->cdi_root = config_copy(merge, arena, "cdi-root");
-        config->kubelet_socket = config_copy(merge, arena, "kubelet-socket");
-        config->nvml_library = config_copy(merge, arena, "nvml-library");
-        config->system_root = config_copy(merge, arena, "system-root");
-        config->metrics_address = config_copy(merge, arena, "metrics-address");
-        config->metrics_dcgm = merged_is(merge, "metrics-dcgm", "true");
-        config->metrics_tls = merged_is(merge, "metrics-tls", "true");
-        config->metrics_tls_certificate = config_copy(merge, arena, "metrics-tls-certificate");
-        config->metrics_tls_key = config_copy(merge, arena, "metrics-tls-key");
-        config->metrics_authorization = (enum metrics_asked)choice(merge, "metrics-authorization");
-        config->metrics_node_page = (enum node_page_reader)choice(merge, "metrics-node-page");
-        config->metrics_pod_labels = elements(merge, arena, "metrics-pod-labels");
-        config->usage_seconds = usage_seconds[choice(merge, "usage-interval")];
-        config->node_name = config_copy(merge, arena, "node-name");
-        config->kubeconfig = config_copy(merge, arena, "kubeconfig");
-        config->node_condition = config_copy(merge, arena, "node-condition");
-        config->node_taint = config_copy(merge, arena, "node-taint");
-        config->pod_name = config_copy(merge, arena, "pod-name");
-        config->labels_output = (enum labels_output)choice(merge, "labels-output");
-        config->events = (enum events_about)choice(merge, "events");
-        config->config_annotations = merged_is(merge, "config-annotations", "true");
-        config->labels_file = config_copy(merge, arena, "labels-file");
-        config->log_level = config_copy(merge, arena, "log-level");
-        config->log_format = config_copy(merge, arena, "log-format");
-}
-
-static void set_policy(struct config *config, const struct merge *merge, struct arena *arena)
-{
-        config->fail_on_init_error = merged_is(merge, "fail-on-init-error", "true");
-        config->mig_strategy = (enum mig_strategy)choice(merge, "mig-strategy");
-        config->discovery = (enum discovery_strategy)choice(merge, "device-discovery-strategy");
-        config->id_strategy = (enum id_strategy)choice(merge, "device-id-strategy");
-        config->placement = (enum placement)choice(merge, "shared-devices-allocation-policy");
-        config->device_lists = device_lists(merge, arena);
-        config->device_lists_are_default = is_default(merge, "device-list-strategy") && !merge->options->drop_in;
-        config->pass_device_specs = merged_is(merge, "pass-device-specs", "true");
-        config->extras = extras(merge);
-        config->has_imex_channel = merged_is(merge, "imex-channel-ids", "0");
-        config->imex_required = merged_is(merge, "imex-required", "true");
-}
-
-static void set_sections(struct config *config, const struct config_file *file)
-{
-        config->sharing = file->sharing;
-        config->gpu_patterns = file->gpu_patterns;
-        config->n_gpu_patterns = file->n_gpu_patterns;
-        config->mig_patterns = file->mig_patterns;
-        config->n_mig_patterns = file->n_mig_patterns;
-        config->xid_rules = file->xids.rules;
-        config->n_xid_rules = file->xids.count;
-        config->recover = file->recover;
-        config->counts_remaps = file->counts_remaps;
-        config->discovery_flags = file->discovery;
-}
-
 int config_build_text(const struct option_set *options, const struct config_text *text, struct arena *arena,
         const struct config **ret, config_warn_fn *warn, void *warn_data, struct error *err)
 {
         struct config *config = ARENA_NEW(arena, struct config);
-        struct config_file file;
-        struct merge merge = {.options = options};
+        const char *path = option_set_value(options, "config-file");
+        struct config_reading reading = {.options = options,
+                .arena = arena,
+                .warn = warn,
+                .warn_data = warn_data,
+                .config = config,
+                .values = ARENA_ARRAY(arena, const char *, option_count)};
 
-        config->path = text ? arena_strdup(arena, text->name) : config_copy(&merge, arena, "config-file");
-        if (text ? config_file_parse(&file, text, options, arena, warn, warn_data, err) < 0
-                 : config_file_read(&file, config->path, options, arena, warn, warn_data, err) < 0)
+        *config = config_initial;
+        if (config_read_file(&reading, text, path, err) < 0 || config_options_store(&reading, err) < 0)
                 return -1;
-        merge.file = &file;
-        if (check_kubelet_root(&merge, err) < 0)
-                return -1;
-        set_paths(config, &merge, arena);
-        set_policy(config, &merge, arena);
-        set_sections(config, &file);
-        set_mig(config, &merge, arena);
-        if (set_dra(config, &merge, arena, err) < 0)
-                return -1;
-        if (check_mps_root(options, config, arena, warn, warn_data, err) < 0 ||
+        config->path = arena_strdup(arena, text ? text->name : path);
+        config->device_lists_are_default = !config_option_set(&reading, "device-list-strategy") && !options->drop_in;
+        if (!*config->dev_root)
+                config->dev_root = config->driver_root;
+        if (!*config->dra.instance)
+                config->dra.instance = NULL;
+        if (check_driver_name(config->dra.driver_name, err) < 0 || check_mps_root(&reading, err) < 0 ||
                 check_node_taint_and_condition(config, arena, err) < 0 || name_pod_labels(config, arena, err) < 0 ||
                 check_tls(config, err) < 0)
                 return -1;
@@ -300,26 +226,6 @@ int config_build(const struct option_set *options, struct arena *arena, const st
         return config_build_text(options, NULL, arena, ret, warn, warn_data, err);
 }
 
-const char *sharing_strategy_name(enum sharing_strategy strategy)
-{
-        return sharing_strategy_words[strategy];
-}
-
-const char *provisioning_name(enum provisioning provisioning)
-{
-        return provisioning_words[provisioning];
-}
-
-const char *placement_name(enum placement placement)
-{
-        return placement_words[placement];
-}
-
-const char *sharing_scope_name(enum sharing_scope scope)
-{
-        return sharing_scope_words[scope];
-}
-
 bool config_adds_cdi(const struct config *config)
 {
         const struct sharing_section *sections[] = {config->sharing.mps, config->sharing.time_slicing};
@@ -329,36 +235,4 @@ bool config_adds_cdi(const struct config *config)
                         (sections[i]->scope == SCOPE_INDIVIDUAL || sections[i]->provisioning == PROVISIONING_DECLARED))
                         return true;
         return false;
-}
-
-const char *daemon_scope_name(enum daemon_scope scope)
-{
-        return daemon_scope_words[scope];
-}
-
-const char *guard_mode_name(enum guard_mode mode)
-{
-        return guard_mode_words[mode];
-}
-
-const char *mps_tier_name(enum mps_tier tier)
-{
-        return mps_tier_words[tier];
-}
-
-const char *mps_tier_promise(enum mps_tier tier, bool limits_memory)
-{
-        static const char *const unlimited[] = {
-                [MPS_TIER_DEFAULT] = "default-no-memory-limit",
-                [MPS_TIER_VERIFIED] = "verified-no-memory-limit",
-                [MPS_TIER_PARTITION] = "partition-no-memory-limit",
-                [MPS_TIER_NAMESPACE] = "namespace-no-memory-limit",
-        };
-
-        return limits_memory ? mps_tier_name(tier) : unlimited[tier];
-}
-
-const char *mig_strategy_name(enum mig_strategy strategy)
-{
-        return mig_strategy_words[strategy];
 }

@@ -17,29 +17,23 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-/*
- * The largest file that is read; the largest number of replicas of a unit (time-slicing: for MPS, GPU and driver set a
- * lower bound, which the plan checks); the largest number of entries of one sharing section, and of patterns for GPUs
- * and for MIG; the largest number of devices that an entry lists or counts, and one more than the largest index; the
- * most SMs of a replica and the largest memory reserve, both beyond any GPU; the largest number of rules for Xids, and
- * the largest Xid (gpu/xid.h has room for no other).
- */
-#define CONFIG_FILE_LIMIT ((size_t)1024 * 1024)
-#define CONFIG_KUBELET_ROOT "/var/lib/kubelet" /* kubelet's own default of --root-dir */
+#define CONFIG_FILE_LIMIT ((size_t)1024 * 1024) /* bytes of a file */
+#define CONFIG_MAX_REPLICAS 50000U      /* of a unit; under MPS, GPU and driver set a lower bound: plan/plan.h */
+#define CONFIG_MAX_RESOURCES 64U        /* entries of a sharing section; patterns for GPUs, and for MIG devices */
+#define CONFIG_MAX_DEVICES 512U         /* that an entry lists or counts; above the largest index */
+#define CONFIG_MAX_SMS 4096U            /* of a replica, beyond any GPU */
+#define CONFIG_MAX_RESERVE_MIB 1048576U /* of memory, beyond any GPU */
+#define CONFIG_MAX_XIDS ((size_t)256)   /* rules */
+#define CONFIG_MAX_XID 1023U            /* gpu/xid.h has room for no larger one */
+#define CONFIG_MAX_SHARES 60U           /* static ones of a unit by DRA, and clients of a claim: no driver has more */
+#define CONFIG_MAX_DRIVER ((size_t)63)  /* characters of the name of a DRA driver: the limit of the API server */
+
+#define CONFIG_KUBELET_ROOT "/var/lib/kubelet" /* the default of kubelet's --root-dir */
 /*
  * kubelet has device plugins here, and its record of their devices, whatever its --root-dir is (Kubernetes
  * documentation, "Device Plugins" and "Local Files And Paths Used By The Kubelet").
  */
 #define CONFIG_DEVICE_PLUGINS "/var/lib/kubelet/device-plugins"
-#define CONFIG_MAX_REPLICAS 50000U
-#define CONFIG_MAX_RESOURCES 64U
-#define CONFIG_MAX_DEVICES 512U
-#define CONFIG_MAX_SMS 4096U
-#define CONFIG_MAX_RESERVE_MIB 1048576U
-#define CONFIG_MAX_XIDS ((size_t)256)
-#define CONFIG_MAX_XID 1023U
-#define CONFIG_MAX_SHARES 60U          /* static ones of a unit by DRA, and clients of a claim: no driver has more */
-#define CONFIG_MAX_DRIVER ((size_t)63) /* characters of the name of a DRA driver, says the API server */
 
 enum sharing_strategy { SHARING_NONE, SHARING_TIME_SLICING, SHARING_MPS };
 
@@ -56,7 +50,7 @@ enum provisioning {
 };
 #define PROVISIONING_LAST PROVISIONING_DECLARED
 
-/* Which replicas are preferred for a container: plan/prefer.h. */
+/* The replicas that are preferred for a container: plan/prefer.h. */
 enum placement {
         PLACEMENT_DISTRIBUTED,
         PLACEMENT_PACKED,
@@ -71,13 +65,13 @@ enum placement {
 enum sharing_scope { SCOPE_AGGREGATE, SCOPE_INDIVIDUAL };
 
 /*
- * What one MPS control daemon serves: a unit; all units of a resource, as NVIDIA's components have it; or all GPUs of
- * the node, so that a container may hold shares of several resources. The numbers are in records on disk: new ones go
- * to the end.
+ * The GPUs that one MPS control daemon serves: a unit; all units of a resource, as NVIDIA's components have it; or all
+ * GPUs of the node, so that a container may hold shares of several resources. The numbers are in records on disk: new
+ * ones go to the end.
  */
 enum daemon_scope { DAEMON_SCOPE_GPU, DAEMON_SCOPE_RESOURCE, DAEMON_SCOPE_NODE };
 
-/* What is done about an MPS client that has more than its allocation: node/ledger/limit_monitor.h. */
+/* The action on an MPS client that uses more than its allocation: node/ledger/limit_monitor.h. */
 enum guard_mode { GUARD_OFF, GUARD_REPORT, GUARD_TERMINATE };
 
 /*
@@ -85,14 +79,13 @@ enum guard_mode { GUARD_OFF, GUARD_REPORT, GUARD_TERMINATE };
  *
  *   default    the control daemon's own limits, the same for every client: no client can raise them
  *   verified   variables of the container below those; a tenant can drop them, so the limit monitor compares
- *   partition  static SM partitions (driver r590): whole SM chunks that nobody else has
+ *   partition  static SM partitions (driver r590): whole SM chunks of one client alone
  *   namespace  an MPS namespace a container (driver r615)
  */
 enum mps_tier { MPS_TIER_DEFAULT, MPS_TIER_VERIFIED, MPS_TIER_PARTITION, MPS_TIER_NAMESPACE };
 
 enum mig_strategy { MIG_STRATEGY_NONE, MIG_STRATEGY_SINGLE, MIG_STRATEGY_MIXED };
 enum discovery_strategy { DISCOVERY_AUTO, DISCOVERY_NVML, DISCOVERY_TEGRA };
-/* Where the labels of the node go: node/status/labels_publisher.h. */
 /*
  * Whether replicas are kept unadvertised so that every request that the scheduler admits finds one unit with room: as
  * many as that takes; or none, so that all are advertised and a request may be refused. AUTO: STRICT where several
@@ -100,26 +93,27 @@ enum discovery_strategy { DISCOVERY_AUTO, DISCOVERY_NVML, DISCOVERY_TEGRA };
  */
 enum reserve { RESERVE_AUTO, RESERVE_STRICT, RESERVE_NONE };
 
+/* Where the labels of the node go: node/status/labels_publisher.h. */
 enum labels_output { LABELS_NONE, LABELS_FILE, LABELS_NODE_FEATURE, LABELS_NODE };
 
-/* On which objects Kubernetes events are created: none; the node; the node and the pods concerned. */
-/* Who has to show a token to read metrics. */
+/* The readers of metrics that need a token. */
 enum metrics_asked { METRICS_ASK_NOBODY, METRICS_ASK_REMOTE, METRICS_ASK_ALL };
 
-/* Who reads the page of the node where nobody is asked for a token. */
+/* The readers of the page of the node where no token is needed: local clients, or all. */
 enum node_page_reader { NODE_PAGE_LOCAL, NODE_PAGE_OPEN };
 
+/* On which objects Kubernetes events are created: none; the node; the node and the pods concerned. */
 enum events_about { EVENTS_NONE, EVENTS_NODE, EVENTS_PODS };
 
 /*
- * What DRA offers of a unit where the API server lacks a feature: the unit as a whole, or equal static shares of it
- * (node/dra/layout.h).
+ * The form of a unit that DRA offers where the API server lacks a feature: the unit as a whole, or equal static shares
+ * of it (node/dra/layout.h).
  */
 enum dra_fallback { DRA_FALLBACK_WHOLE, DRA_FALLBACK_SHARES };
 
 /*
- * What DRA offers of a unit where the scheduler would give out several forms of it at the same time: shares by MPS (or
- * by time-slicing where only that is offered), or the unit as a whole (node/dra/layout.h).
+ * The form of a unit that DRA offers where the scheduler would give out several forms of it at the same time: shares by
+ * MPS (or by time-slicing where only that is offered), or the unit as a whole (node/dra/layout.h).
  */
 enum dra_one_form { DRA_ONE_FORM_SHARED, DRA_ONE_FORM_WHOLE };
 
@@ -129,7 +123,7 @@ enum dra_one_form { DRA_ONE_FORM_SHARED, DRA_ONE_FORM_WHOLE };
  */
 enum dra_unenforced { DRA_UNENFORCED_REFUSE, DRA_UNENFORCED_CONDITION };
 
-/* What becomes of pods on an unhealthy device by DRA: nobody new gets it, or who has it is evicted as well. */
+/* The effect of the taint of an unhealthy DRA device: no new pod gets it, or pods that have it are evicted as well. */
 enum dra_unhealthy { DRA_UNHEALTHY_NO_SCHEDULE, DRA_UNHEALTHY_NO_EXECUTE };
 
 enum id_strategy { ID_STRATEGY_UUID, ID_STRATEGY_INDEX };
@@ -143,7 +137,7 @@ enum {
 };
 #define DEVICE_LIST_CDI (DEVICE_LIST_CDI_ANNOTATIONS | DEVICE_LIST_CDI_CRI)
 
-/* What a container may be given beside GPUs: a set of bits. */
+/* Devices that a container may get beside GPUs: a set of bits. */
 enum {
         EXTRA_GDRCOPY = 1U << 0,
         EXTRA_GDS = 1U << 1,
@@ -159,7 +153,8 @@ struct device_ref {
 };
 
 /*
- * Which units of a resource an entry means: all of them, the first |count| that no other entry names, or those listed.
+ * The units of a resource that an entry means: all of them, the first |count| that no other entry names, or those
+ * listed.
  */
 struct device_selector {
         enum { SELECT_ALL, SELECT_COUNT, SELECT_LIST } kind;
@@ -187,15 +182,15 @@ struct sharing_section {
         enum sharing_strategy strategy;
         bool rename_by_default;
         bool fail_requests_greater_than_one; /* default: only under MPS with uniform shares */
-        bool says_fail_requests;             /* it is in the file */
+        bool shows_fail_requests; /* printed: it is in the file, or this is mps, where NVIDIA's plugin prints it */
         enum sharing_scope scope;
         enum provisioning provisioning; /* mps, and all that follows */
         enum daemon_scope daemon_scope;
         enum guard_mode guard;
-        enum mps_tier tier_limit;     /* no better tier than this one is used; default: namespace, whatever is there */
+        enum mps_tier tier_limit;     /* no better tier than this one is used; default: namespace, so any */
         bool has_memory_reserve;      /* else a figure by the unit and its clients: plan/budget.h */
         uint64_t memory_reserve_mib;  /* of each unit, for driver and MPS server */
-        unsigned int max_threads;     /* provisioning declared, as the next two: percent; 0: no ceiling */
+        unsigned int max_threads;     /* provisioning declared, like the next two members: percent; 0: no ceiling */
         uint64_t max_memory_mib;      /* of each unit; 0: no ceiling */
         bool refuses_overcommit;      /* a container whose declared memory a unit has no room for does not start */
         unsigned int max_per_request; /* both strategies; 0: not set, plan/plan.h has the default */
@@ -216,8 +211,8 @@ struct sharing {
 
 /* "resources.gpus" and "resources.mig": product name or MIG profile → resource name; the first match counts. */
 struct resource_pattern {
-        const char
-                *pattern; /* '*' stands for any run of characters, everything else for itself; anchored at both ends */
+        /* '*' stands for any run of characters, everything else for itself; anchored at both ends */
+        const char *pattern;
         const char *name;
         int line;
 };
@@ -253,12 +248,10 @@ struct config_dra {
         bool whole;                     /* one of the three is true */
         bool mps;
         bool time_slicing;
-        bool dynamic_mig; /* MIG devices are made for claims, on GPUs in MIG mode */
-        enum daemon_scope
-                daemon_scope; /* of GPUs that claims share by MPS: GPU, or RESOURCE for one daemon of all of them */
-        unsigned int slots;   /* by time-slicing */
-        uint64_t
-                default_memory_mib; /* what a claim on a shared unit gets if it does not say; 0: a part of the unit's */
+        bool dynamic_mig;               /* MIG devices are made for claims, on GPUs in MIG mode */
+        enum daemon_scope daemon_scope; /* of shared GPUs: GPU, or RESOURCE for one daemon of all of them */
+        unsigned int slots;             /* by time-slicing */
+        uint64_t default_memory_mib;    /* of a claim on a shared unit that requests none; 0: a part of the unit's */
         unsigned int default_thread_percentage;
         unsigned int default_clients;
         uint64_t memory_mib;     /* as of a shared resource */
@@ -297,7 +290,7 @@ struct config {
         const char *pod_resources;   /* kubelet's socket that lists which container holds what */
 
         unsigned int device_lists;     /* DEVICE_LIST_* */
-        bool device_lists_are_default; /* nobody has named one, nor started us by a name of NVIDIA's */
+        bool device_lists_are_default; /* none was named, nor was a program of NVIDIA's name started */
         enum id_strategy id_strategy;
         unsigned int extras; /* EXTRA_*: enabled */
         bool pass_device_specs;
@@ -384,26 +377,28 @@ char *config_print(const struct config *config);
  */
 char *config_schema(void);
 
+/* As it is written in the file: "0", "0:1", "GPU-…". */
+const char *device_ref_text(struct arena *arena, const struct device_ref *ref);
+
 /* Whether a GPU is among those that |dra| selects, enabled or not. */
 bool config_dra_selects(const struct config_dra *dra, unsigned int index, const char *uuid);
 
 const char *sharing_strategy_name(enum sharing_strategy strategy); /* "none", "time-slicing", "mps" */
 const char *provisioning_name(enum provisioning provisioning);     /* "uniform", "half", "weighted", "sm", "declared" */
-const char *placement_name(enum placement placement);     /* "distributed", "packed", "distinct", "same-gpu", … */
-const char *sharing_scope_name(enum sharing_scope scope); /* "aggregate", "individual" */
+const char *placement_name(enum placement placement); /* "distributed", "packed", "distinct", "same-gpu", … */
+
 /*
- * CDI is to stand beside the default lists: nobody has named one, and a resource is of one unit, so that who wants two
- * GPUs asks for two resources.
+ * CDI is used beside the default lists: none was named, and a resource is of one unit, so that a
+ * container asks for two resources to get two GPUs.
  */
 bool config_adds_cdi(const struct config *config);
 
 const char *daemon_scope_name(enum daemon_scope scope); /* "gpu", "resource", "node" */
-const char *guard_mode_name(enum guard_mode mode);      /* "off", "report", "terminate" */
 const char *mps_tier_name(enum mps_tier tier);          /* "default", "verified", "partition", "namespace" */
 /*
- * What |tier| promises to those who read it (containers, labels, metrics, people), as one word that is a label's value:
- * its name, or "verified-no-memory-limit" and the like where nothing limits memory, since nobody knows how much there
- * is. A configuration and records have the name.
+ * The tier as containers, labels, metrics and people read it, in one word that is valid as a label's value: its name,
+ * or "verified-no-memory-limit" and the like where memory has no limit because its size is unknown. A configuration and
+ * records have the name.
  */
 const char *mps_tier_promise(enum mps_tier tier, bool limits_memory);
 const char *mig_strategy_name(enum mig_strategy strategy); /* "none", "single", "mixed" */

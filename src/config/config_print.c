@@ -1,5 +1,5 @@
 /*
- * The effective configuration, for the log: NVIDIA's key order, then our own keys.
+ * The effective configuration, for the log, by the tables of options and keys: NVIDIA's order, then our own keys.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -7,6 +7,8 @@
 
 #include "base/strbuf.h"
 #include "config/config.h"
+#include "config/option.h"
+#include "config/schema.h"
 #include "config/word.h"
 
 static json_t *text(const char *value)
@@ -17,105 +19,9 @@ static json_t *text(const char *value)
         return json ? json : json_string("(not UTF-8)");
 }
 
-static json_t *print_memory(bool is_given, uint64_t mib)
-{
-        return is_given ? json_sprintf("%lluMi", (unsigned long long)mib) : text("auto");
-}
+/* ---- values ---- */
 
-static json_t *words(const char *const *list)
-{
-        json_t *json = json_array();
-
-        for (; *list; list++)
-                json_array_append_new(json, text(*list));
-        return json;
-}
-
-/* ---- flags ---- */
-
-static json_t *print_plugin(const struct config *config)
-{
-        json_t *plugin = json_object();
-        json_t *lists = json_array();
-
-        for (unsigned int i = 0; device_list_words[i]; i++)
-                if (config->device_lists & (1U << i))
-                        json_array_append_new(lists, text(device_list_words[i]));
-        json_object_set_new(plugin, "passDeviceSpecs", json_boolean(config->pass_device_specs));
-        json_object_set_new(plugin, "deviceListStrategy", lists);
-        json_object_set_new(plugin, "deviceIDStrategy", text(id_strategy_words[config->id_strategy]));
-        json_object_set_new(plugin, "cdiAnnotationPrefix", text(config->cdi_annotation_prefix));
-        json_object_set_new(plugin, "nvidiaCTKPath", text(config->cdi_hook_path));
-        json_object_set_new(plugin, "containerDriverRoot", text(config->driver_root_ctr));
-        json_object_set_new(plugin, "sharedDevicesAllocationPolicy", text(placement_name(config->placement)));
-        return plugin;
-}
-
-static json_t *print_flags(const struct config *config)
-{
-        json_t *flags = json_object();
-
-        json_object_set_new(flags, "migStrategy", text(mig_strategy_name(config->mig_strategy)));
-        json_object_set_new(flags, "failOnInitError", json_boolean(config->fail_on_init_error));
-        json_object_set_new(flags, "mpsRoot", text(config->mps_root));
-        if (config->mps_pipes_writable)
-                json_object_set_new(flags, "mpsPipesWritable", json_true());
-        json_object_set_new(flags, "nvidiaDriverRoot", text(config->driver_root));
-        json_object_set_new(flags, "nvidiaDevRoot", text(config->dev_root));
-        json_object_set_new(flags, "gdrcopyEnabled", json_boolean(config->extras & EXTRA_GDRCOPY));
-        json_object_set_new(flags, "gdsEnabled", json_boolean(config->extras & EXTRA_GDS));
-        json_object_set_new(flags, "mofedEnabled", json_boolean(config->extras & EXTRA_MOFED));
-        json_object_set_new(flags, "useNodeFeatureAPI",
-                config->discovery_flags.use_node_feature_api
-                        ? json_boolean(*config->discovery_flags.use_node_feature_api)
-                        : json_null());
-        json_object_set_new(flags, "deviceDiscoveryStrategy", text(discovery_words[config->discovery]));
-        json_object_set_new(flags, "plugin", print_plugin(config));
-        return flags;
-}
-
-/* ---- resources ---- */
-
-static void put_pattern(json_t *list, const char *pattern, const char *name)
-{
-        json_t *item = json_object();
-
-        json_object_set_new(item, "pattern", text(pattern));
-        json_object_set_new(item, "name", text(name));
-        json_array_append_new(list, item);
-}
-
-/* NVIDIA's plugin prints the rule for what nothing else names, too. */
-static json_t *print_resources(const struct config *config)
-{
-        json_t *resources = json_object();
-        json_t *gpus = json_array();
-        json_t *mig = json_array();
-        bool has_rest = false;
-
-        for (size_t i = 0; i < config->n_gpu_patterns; i++) {
-                put_pattern(gpus, config->gpu_patterns[i].pattern, config->gpu_patterns[i].name);
-                has_rest = has_rest || strcmp(config->gpu_patterns[i].pattern, "*") == 0;
-        }
-        if (!has_rest)
-                put_pattern(gpus, "*", "nvidia.com/gpu");
-        has_rest = false;
-        for (size_t i = 0; i < config->n_mig_patterns; i++) {
-                put_pattern(mig, config->mig_patterns[i].pattern, config->mig_patterns[i].name);
-                has_rest = has_rest || strcmp(config->mig_patterns[i].pattern, "*") == 0;
-        }
-        if (!has_rest && config->mig_strategy == MIG_STRATEGY_SINGLE)
-                put_pattern(mig, "*", "nvidia.com/gpu");
-        json_object_set_new(resources, "gpus", gpus);
-        if (json_array_size(mig) > 0)
-                json_object_set(resources, "mig", mig);
-        json_decref(mig);
-        return resources;
-}
-
-/* ---- sharing ---- */
-
-static json_t *print_devices(const struct device_selector *devices)
+static json_t *print_selector(const struct device_selector *devices)
 {
         json_t *list;
 
@@ -134,94 +40,8 @@ static json_t *print_devices(const struct device_selector *devices)
         return list;
 }
 
-static json_t *print_resource(const struct shared_resource *resource)
+static json_t *print_xids(const struct config *config)
 {
-        json_t *item = json_object();
-
-        json_object_set_new(item, "name", text(resource->name));
-        if (resource->rename)
-                json_object_set_new(item, "rename", text(resource->rename));
-        json_object_set_new(item, "devices", print_devices(&resource->devices));
-        json_object_set_new(item, "replicas", json_integer(resource->replicas));
-        if (resource->sms)
-                json_object_set_new(item, "sms", json_integer(resource->sms));
-        if (resource->memory_mib)
-                json_object_set_new(item, "memory", print_memory(true, resource->memory_mib));
-        if (resource->has_placement)
-                json_object_set_new(item, "placement", text(placement_name(resource->placement)));
-        return item;
-}
-
-static void print_mps(json_t *section, const struct sharing_section *sharing)
-{
-        bool has_limit = sharing->tier_limit != MPS_TIER_NAMESPACE;
-
-        json_object_set_new(section, "provisioning", text(provisioning_name(sharing->provisioning)));
-        json_object_set_new(section, "daemonScope", text(daemon_scope_name(sharing->daemon_scope)));
-        json_object_set_new(
-                section, "memoryReserve", print_memory(sharing->has_memory_reserve, sharing->memory_reserve_mib));
-        if (sharing->max_threads)
-                json_object_set_new(section, "maxThreads", json_integer(sharing->max_threads));
-        if (sharing->max_memory_mib)
-                json_object_set_new(
-                        section, "maxMemory", json_sprintf("%lluMi", (unsigned long long)sharing->max_memory_mib));
-        if (sharing->provisioning == PROVISIONING_DECLARED)
-                json_object_set_new(section, "declaredOvercommit", json_boolean(!sharing->refuses_overcommit));
-        json_object_set_new(section, "guard", text(guard_mode_name(sharing->guard)));
-        json_object_set_new(section, "tier", text(has_limit ? mps_tier_name(sharing->tier_limit) : "auto"));
-}
-
-static json_t *print_section(const struct sharing_section *sharing)
-{
-        json_t *section = json_object();
-        json_t *resources = json_array();
-
-        if (sharing->rename_by_default) /* NVIDIA leaves it out where it is false */
-                json_object_set_new(section, "renameByDefault", json_true());
-        if (sharing->strategy == SHARING_MPS ||
-                sharing->says_fail_requests) /* NVIDIA prints its default for MPS only */
-                json_object_set_new(
-                        section, "failRequestsGreaterThanOne", json_boolean(sharing->fail_requests_greater_than_one));
-        json_object_set_new(section, "scope", text(sharing_scope_name(sharing->scope)));
-        if (sharing->max_per_request)
-                json_object_set_new(section, "maxPerRequest", json_integer(sharing->max_per_request));
-        if (sharing->reserve != RESERVE_AUTO)
-                json_object_set_new(section, "reserve", text(reserve_words[sharing->reserve]));
-        if (sharing->strategy == SHARING_MPS)
-                print_mps(section, sharing);
-        for (size_t i = 0; i < sharing->n_resources; i++)
-                json_array_append_new(resources, print_resource(&sharing->resources[i]));
-        json_object_set_new(section, "resources", resources);
-        return section;
-}
-
-static json_t *print_sharing(const struct sharing *sharing)
-{
-        json_t *json = json_object();
-
-        json_object_set_new(
-                json, "timeSlicing", sharing->time_slicing ? print_section(sharing->time_slicing) : json_object());
-        if (sharing->mps)
-                json_object_set_new(json, "mps", print_section(sharing->mps));
-        return json;
-}
-
-/* ---- the rest ---- */
-
-static json_t *print_imex(const struct config *config)
-{
-        json_t *imex = json_object();
-
-        if (config->has_imex_channel)
-                json_object_set_new(imex, "channelIDs", json_pack("[i]", 0));
-        if (config->imex_required)
-                json_object_set_new(imex, "required", json_true());
-        return imex;
-}
-
-static json_t *print_health(const struct config *config)
-{
-        json_t *health = json_object();
         json_t *xids = json_object();
         char number[16];
 
@@ -229,90 +49,213 @@ static json_t *print_health(const struct config *config)
                 snprintf(number, sizeof(number), "%u", config->xid_rules[i].xid);
                 json_object_set_new(xids, number, text(xid_action_words[config->xid_rules[i].unhealthy]));
         }
-        json_object_set_new(health, "xids", xids);
-        json_object_set_new(health, "recover", json_boolean(config->recover));
-        json_object_set_new(health, "pendingRowRemap", text(xid_action_words[config->counts_remaps]));
-        return health;
+        return xids;
 }
 
-static json_t *print_dra(const struct config_dra *dra)
+/* The word of a value that SCHEMA_CHOICE has stored. */
+static json_t *print_choice(const struct schema_key *key, const void *member)
+{
+        const unsigned int value = key->size == sizeof(bool) ? *(const bool *)member : *(const unsigned int *)member;
+        unsigned int position = 0;
+
+        while (key->values && key->values[position] != value)
+                position++;
+        return text(key->choices[key->values ? position : value]);
+}
+
+static json_t *print_mapping(const struct config *config, const struct schema_object *object, const void *target);
+
+static json_t *print_key_list(const struct config *config, const struct schema_key *key, const char *target)
+{
+        const char *items = *(const char *const *)(target + key->offset);
+        json_t *list = json_array();
+
+        for (size_t i = 0; i < *(const size_t *)(target + key->count); i++)
+                json_array_append_new(list, print_mapping(config, key->object, items + i * key->object->size));
+        return list;
+}
+
+static bool key_is_left_out(const struct schema_key *key, const char *target)
+{
+        const char *member = target + key->offset;
+
+        if (!key->is_quiet)
+                return false;
+        if (key->has)
+                return !*(const bool *)(target + key->has);
+        if (key->count)
+                return *(const size_t *)(target + key->count) == 0;
+        for (size_t i = 0; i < key->size; i++)
+                if (member[i])
+                        return false;
+        return true;
+}
+
+/* |target| is the struct of the mapping. */
+static json_t *print_key(const struct config *config, const struct schema_key *key, const char *target)
+{
+        const void *member = key->is_pointer ? *(const void *const *)(target + key->offset) : target + key->offset;
+        uint64_t mib;
+
+        if (!member)
+                return json_null();
+        switch (key->type) {
+        case SCHEMA_GROUP:
+                return print_mapping(config, key->object, member);
+        case SCHEMA_OBJECT:
+                member = *(const void *const *)member;
+                return member ? print_mapping(config, key->object, member) : json_object();
+        case SCHEMA_LIST:
+                return print_key_list(config, key, target);
+        case SCHEMA_BOOL:
+                return json_boolean(*(const bool *)member != (key->values && key->values[0]));
+        case SCHEMA_UINT:
+                return json_integer(*(const unsigned int *)member);
+        case SCHEMA_CHOICE:
+                return print_choice(key, member);
+        case SCHEMA_TEXT:
+        case SCHEMA_NAME:
+                return text(*(const char *const *)member);
+        case SCHEMA_VERSION:
+                return text(key->choices[0]);
+        case SCHEMA_DURATION: /* none of them is printed */
+                break;
+        case SCHEMA_DEVICES:
+                return print_selector(member);
+        case SCHEMA_MEMORY:
+                mib = *(const uint64_t *)member;
+                return (key->has ? *(const bool *)(target + key->has) : mib > 0)
+                               ? json_sprintf("%lluMi", (unsigned long long)mib)
+                               : text("auto");
+        case SCHEMA_XIDS:
+                return print_xids(config);
+        }
+        return json_null();
+}
+
+static json_t *print_words(const char *const *words)
+{
+        json_t *list = json_array();
+
+        for (; *words; words++)
+                json_array_append_new(list, text(*words));
+        return list;
+}
+
+static json_t *print_set(const struct option *option, unsigned int set)
+{
+        json_t *list = json_array();
+
+        for (unsigned int i = 0; option->choices[i]; i++)
+                if (set & (1U << i))
+                        json_array_append_new(list, text(option->choices[i]));
+        return list;
+}
+
+/* NULL: it is left out. */
+static json_t *print_option(const struct config *config, const struct option *option)
+{
+        const void *member = (const char *)config + option->offset;
+        const char *value;
+
+        switch (option->member) {
+        case OPTION_APART:
+                break;
+        case OPTION_TO_TEXT:
+                value = *(const char *const *)member;
+                return text(value ? value : "");
+        case OPTION_TO_BOOL:
+                if (!*(const bool *)member && option->is_quiet)
+                        return NULL;
+                return option_is_list(option) ? json_pack("[i]", 0) : json_boolean(*(const bool *)member);
+        case OPTION_TO_BIT:
+                return json_boolean(*(const unsigned int *)member & option->bit);
+        case OPTION_TO_NUMBER:
+                return option->values ? json_integer(*(const unsigned int *)member)
+                                      : text(option->choices[*(const unsigned int *)member]);
+        case OPTION_TO_SET:
+                return print_set(option, *(const unsigned int *)member);
+        case OPTION_TO_WORDS:
+                return print_words(*(const char *const *const *)member);
+        }
+        return NULL;
+}
+
+/* ---- mappings ---- */
+
+/* The option or key that is called |name|; NULL: all of them. */
+static void put_members(json_t *json, const struct config *config, const struct schema_object *object,
+        const void *target, const char *name)
+{
+        for (size_t i = 0; i < option_count; i++) {
+                const char *key = schema_option_key(object, &option_table[i]);
+
+                if (key && (!name || strcmp(key, name) == 0))
+                        json_object_set_new(json, key, print_option(config, &option_table[i]));
+        }
+        for (size_t i = 0; i < object->n_keys; i++) {
+                const struct schema_key *key = &object->keys[i];
+
+                if ((!name || strcmp(key->name, name) == 0) && !key_is_left_out(key, target))
+                        json_object_set_new(json, key->name, print_key(config, key, target));
+        }
+}
+
+/* The tables nest a few levels deep and do not contain themselves. */
+static json_t *print_mapping(const struct config *config, const struct schema_object *object, const void *target)
 {
         json_t *json = json_object();
-        json_t *defaults = json_object();
 
-        json_object_set_new(defaults, "memory", print_memory(dra->default_memory_mib > 0, dra->default_memory_mib));
-        json_object_set_new(defaults, "threadPercentage", json_integer(dra->default_thread_percentage));
-        json_object_set_new(defaults, "clients", json_integer(dra->default_clients));
-        json_object_set_new(json, "enabled", json_boolean(dra->enabled));
-        json_object_set_new(json, "driverName", text(dra->driver_name));
-        json_object_set_new(json, "devices", print_devices(&dra->devices));
-        json_object_set_new(json, "whole", json_boolean(dra->whole));
-        json_object_set_new(json, "mps", json_boolean(dra->mps));
-        json_object_set_new(json, "timeSlicing", json_boolean(dra->time_slicing));
-        json_object_set_new(json, "dynamicMig", json_boolean(dra->dynamic_mig));
-        json_object_set_new(json, "slots", json_integer(dra->slots));
-        json_object_set_new(json, "defaults", defaults);
-        if (dra->memory_mib)
-                json_object_set_new(json, "memory", print_memory(true, dra->memory_mib));
-        json_object_set_new(json, "memoryReserve", print_memory(dra->has_memory_reserve, dra->memory_reserve_mib));
-        json_object_set_new(json, "daemonScope", text(dra_daemon_scope_words[dra->daemon_scope]));
-        json_object_set_new(json, "fallback", text(dra_fallback_words[dra->fallback]));
-        json_object_set_new(json, "oneForm", text(dra_one_form_words[dra->one_form]));
-        json_object_set_new(json, "shares", json_integer(dra->shares));
-        json_object_set_new(json, "unenforced", text(dra_unenforced_words[dra->unenforced]));
-        json_object_set_new(json, "unhealthy", text(dra_unhealthy_words[dra->unhealthy]));
+        if (!object->printed)
+                put_members(json, config, object, target, NULL);
+        for (const char *const *name = object->printed; name && *name; name++)
+                put_members(json, config, object, target, *name);
         return json;
 }
 
-static json_t *print_mig(const struct config_mig *mig)
-{
-        json_t *json = json_object();
+/* ---- what the tables do not say ---- */
 
-        json_object_set_new(json, "manager", json_boolean(mig->manager));
-        json_object_set_new(json, "configFile", text(mig->file));
-        json_object_set_new(json, "default", text(mig->fallback));
-        return json;
+/* NVIDIA's plugin also prints the rule for what no other rule names. */
+static void put_last_pattern(json_t *resources, const char *kind, const struct resource_pattern *patterns, size_t count)
+{
+        json_t *list = json_object_get(resources, kind);
+
+        for (size_t i = 0; i < count; i++)
+                if (strcmp(patterns[i].pattern, "*") == 0)
+                        return;
+        if (!list) {
+                list = json_array();
+                json_object_set_new(resources, kind, list);
+        }
+        json_array_append_new(list, json_pack("{s:s, s:s}", "pattern", "*", "name", "nvidia.com/gpu"));
 }
 
 /*
- * What is not in the file, since it must be known before the file can be read or cannot change while the process lives.
+ * The options that are not in the file, since they must be known before the file can be read or cannot change while the
+ * process lives: "kubelet-socket" is printed as "kubeletSocket".
  */
+static const char *const process_options[] = {"config-file", "kubelet-socket", "kubelet-plugins-registry",
+        "kubelet-plugins", "dra-instance", "mig-state-directory", "mig-program", "nvml-library", "system-root",
+        "cdi-root", "cdi-feature-flags", "cdi-disable-hooks", "metrics-address", "metrics-dcgm", "metrics-tls",
+        "metrics-tls-certificate", "metrics-tls-key", "metrics-authorization", "metrics-node-page",
+        "metrics-pod-labels", "usage-interval", "node-name", "kubeconfig", "node-condition", "node-taint", "pod-name",
+        "config-annotations", "events", "labels-output", "labels-file", "log-level", "log-format"};
+
 static json_t *print_process(const struct config *config)
 {
         json_t *process = json_object();
+        char name[64];
 
-        json_object_set_new(process, "configFile", text(config->path));
-        json_object_set_new(process, "kubeletSocket", text(config->kubelet_socket));
-        json_object_set_new(process, "kubeletPluginsRegistry", text(config->dra.registry));
-        json_object_set_new(process, "kubeletPlugins", text(config->dra.plugins));
-        json_object_set_new(process, "draInstance", text(config->dra.instance ? config->dra.instance : ""));
-        json_object_set_new(process, "migStateDirectory", text(config->mig.state_directory));
-        json_object_set_new(process, "migProgram", text(config->mig.program));
-        json_object_set_new(process, "nvmlLibrary", text(config->nvml_library));
-        json_object_set_new(process, "systemRoot", text(config->system_root));
-        json_object_set_new(process, "cdiRoot", text(config->cdi_root));
-        json_object_set_new(process, "cdiFeatureFlags", words(config->cdi_feature_flags));
-        json_object_set_new(process, "cdiDisableHooks", words(config->cdi_disable_hooks));
-        json_object_set_new(process, "metricsAddress", text(config->metrics_address));
-        json_object_set_new(process, "metricsDcgm", json_boolean(config->metrics_dcgm));
-        json_object_set_new(process, "metricsTls", json_boolean(config->metrics_tls));
-        json_object_set_new(process, "metricsTlsCertificate", text(config->metrics_tls_certificate));
-        json_object_set_new(process, "metricsTlsKey", text(config->metrics_tls_key));
-        json_object_set_new(process, "metricsAuthorization", text(metrics_asked_words[config->metrics_authorization]));
-        json_object_set_new(process, "metricsNodePage", text(node_page_words[config->metrics_node_page]));
-        json_object_set_new(process, "metricsPodLabels", words(config->metrics_pod_labels));
-        json_object_set_new(process, "usageSeconds", json_integer(config->usage_seconds));
-        json_object_set_new(process, "nodeName", text(config->node_name));
-        json_object_set_new(process, "kubeconfig", text(config->kubeconfig));
-        json_object_set_new(process, "nodeCondition", text(config->node_condition));
-        json_object_set_new(process, "nodeTaint", text(config->node_taint));
-        json_object_set_new(process, "podName", text(config->pod_name));
-        json_object_set_new(process, "configAnnotations", json_boolean(config->config_annotations));
-        json_object_set_new(process, "events", text(events_words[config->events]));
-        json_object_set_new(process, "labelsOutput", text(labels_output_words[config->labels_output]));
-        json_object_set_new(process, "labelsFile", text(config->labels_file));
-        json_object_set_new(process, "logLevel", text(config->log_level));
-        json_object_set_new(process, "logFormat", text(config->log_format));
+        for (size_t i = 0; i < ARRAY_SIZE(process_options); i++) {
+                const char *flag = process_options[i];
+                size_t length = 0;
+
+                for (; *flag && length + 1 < sizeof(name); flag++)
+                        name[length++] = (char)(*flag == '-' ? *++flag - 'a' + 'A' : *flag);
+                name[length] = '\0';
+                json_object_set_new(process, strcmp(name, "usageInterval") == 0 ? "usageSeconds" : name,
+                        print_option(config, &option_table[option_find(process_options[i])]));
+        }
         return process;
 }
 
@@ -331,17 +274,16 @@ static char *escape_html(const char *json)
 
 char *config_print(const struct config *config)
 {
-        json_t *json = json_object();
+        json_t *json = print_mapping(config, &schema_file, config);
+        json_t *resources = json_object_get(json, "resources");
+        const struct sharing_section *mps = config->sharing.mps;
         _free_ char *printed = NULL;
 
-        json_object_set_new(json, "version", text("v1"));
-        json_object_set_new(json, "flags", print_flags(config));
-        json_object_set_new(json, "resources", print_resources(config));
-        json_object_set_new(json, "sharing", print_sharing(&config->sharing));
-        json_object_set_new(json, "imex", print_imex(config));
-        json_object_set_new(json, "health", print_health(config));
-        json_object_set_new(json, "dra", print_dra(&config->dra));
-        json_object_set_new(json, "mig", print_mig(&config->mig));
+        put_last_pattern(resources, "gpus", config->gpu_patterns, config->n_gpu_patterns);
+        if (config->mig_strategy == MIG_STRATEGY_SINGLE)
+                put_last_pattern(resources, "mig", config->mig_patterns, config->n_mig_patterns);
+        if (mps && mps->provisioning != PROVISIONING_DECLARED)
+                json_object_del(json_object_get(json_object_get(json, "sharing"), "mps"), "declaredOvercommit");
         json_object_set_new(json, "process", print_process(config));
         printed = json_dumps(json, JSON_INDENT(2));
         json_decref(json);

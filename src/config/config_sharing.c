@@ -1,102 +1,65 @@
 /*
- * What the section "sharing" means: names, defaults, and which entries can stand beside each other.
+ * The section "sharing" as a whole: names, defaults, and the entries that cannot stand beside each other.
  */
 #include <stdint.h>
 #include <string.h>
 
 #include "base/map.h"
-#include "config/config_file.h"
+#include "config/config_reading.h"
 #include "config/resource_name.h"
 
-#define SHARED_SUFFIX ".shared"
+/* ---- one section ---- */
 
-/* One section while it is built. */
-struct draft {
-        const struct file_section *file;
-        struct sharing_section *section;
-        struct shared_resource *resources; /* the same as section->resources */
-        const struct tree_node **nodes;    /* of each of them */
-};
-
-/* ---- one entry ---- */
-
-static int build_names(const struct tree *tree, const struct file_resource *file, bool rename_by_default,
-        struct shared_resource *resource, struct error *err)
+static int set_names(const struct sharing_draft *draft, size_t i, struct error *err)
 {
-        size_t length = strlen(file->name) + strlen(SHARED_SUFFIX);
+        struct shared_resource *resource = &draft->resources[i];
+        size_t length = strlen(resource->name) + strlen(RESOURCE_NAME_SHARED);
 
-        resource->name = file->name;
-        resource->rename = file->rename;
-        if (file->rename || !rename_by_default)
+        if (resource->rename || !draft->section->rename_by_default)
                 return 0;
         if (length > RESOURCE_NAME_MAX)
-                return tree_fail(tree, &file->node, err,
-                        "'%s" SHARED_SUFFIX
+                return tree_fail(draft->tree, &draft->nodes[i], err,
+                        "'%s" RESOURCE_NAME_SHARED
                         "', the name that renameByDefault gives, has %zu characters, at most %zu: set rename",
-                        file->name, length, RESOURCE_NAME_MAX);
-        resource->rename = arena_printf(tree->arena, "%s" SHARED_SUFFIX, file->name);
+                        resource->name, length, RESOURCE_NAME_MAX);
+        resource->rename = arena_printf(draft->tree->arena, "%s" RESOURCE_NAME_SHARED, resource->name);
         resource->is_suffixed = true;
         return 0;
 }
 
-static int build_resource(const struct tree *tree, const struct draft *draft, const struct file_resource *file,
-        struct shared_resource *resource, struct error *err)
+/* Takes the section |key| as it was read, or NULL, and completes it. */
+static int draft_section(struct sharing_draft *draft, const struct tree_node *sharing, const char *key,
+        enum sharing_strategy strategy, const struct sharing_section *section, struct error *err)
 {
-        struct tree_node replicas;
+        struct sharing_reading *reading = (struct sharing_reading *)(uintptr_t)section;
+        struct tree_node list;
 
-        tree_member(tree, &file->node, "replicas", &replicas);
-        *resource = (struct shared_resource){
-                .section = draft->section,
-                .path = file->node.path,
-                .replicas = file->replicas,
-                .sms = file->sms,
-                .memory_mib = file->memory.mib,
-                .devices = file->devices,
-                .line = replicas.line,
-        };
-        if (tree_has(tree, &file->node, "placement")) {
-                resource->has_placement = true;
-                resource->placement = (enum placement)file->placement;
-        } else if (tree_has(tree, &draft->file->node, "placement")) {
-                resource->has_placement = true;
-                resource->placement = (enum placement)draft->file->placement;
-        }
-        return build_names(tree, file, draft->file->rename_by_default, resource, err);
-}
-
-/* ---- one section ---- */
-
-static int build_section(const struct tree *tree, const struct file_section *file, enum sharing_strategy strategy,
-        const struct sharing_defaults *defaults, struct draft *ret, struct error *err)
-{
-        struct sharing_section *section = ARENA_NEW(tree->arena, struct sharing_section);
-        const struct file_resource *items = file->resources.items;
-
-        ret->file = file;
-        ret->section = section;
-        ret->resources = ARENA_ARRAY(tree->arena, struct shared_resource, file->resources.count);
-        ret->nodes = ARENA_ARRAY(tree->arena, const struct tree_node *, file->resources.count);
-        section->strategy = strategy;
-        section->line = file->node.line;
-        section->rename_by_default = file->rename_by_default;
-        section->provisioning = (enum provisioning)file->provisioning;
-        /*
-         * NVIDIA's defaults: several replicas of one GPU give no more time, but do no harm under time-slicing; under
-         * MPS with equal shares they would not even give more memory. Under the other provisionings they give just what
-         * is asked for.
-         */
-        section->says_fail_requests = tree_has(tree, &file->node, "failRequestsGreaterThanOne");
-        section->fail_requests_greater_than_one =
-                section->says_fail_requests ? file->fail_requests_greater_than_one
-                                            : strategy == SHARING_MPS && section->provisioning == PROVISIONING_UNIFORM;
-        section->resources = ret->resources;
-        section->n_resources = file->resources.count;
+        if (!reading)
+                return 0;
+        tree_member(draft->tree, sharing, key, &draft->node);
+        draft->node.fold = false; /* as in file_schema.c */
+        tree_member(draft->tree, &draft->node, "resources", &list);
+        draft->section = &reading->section;
+        draft->section->strategy = strategy;
+        draft->resources = (struct shared_resource *)(uintptr_t)section->resources;
+        draft->nodes = ARENA_ARRAY(draft->tree->arena, struct tree_node, section->n_resources);
         for (size_t i = 0; i < section->n_resources; i++) {
-                ret->nodes[i] = &items[i].node;
-                if (build_resource(tree, ret, &items[i], &ret->resources[i], err) < 0)
+                struct shared_resource *resource = &draft->resources[i];
+                struct tree_node replicas;
+
+                tree_item(draft->tree, &list, i, &draft->nodes[i]);
+                tree_member(draft->tree, &draft->nodes[i], "replicas", &replicas);
+                resource->section = draft->section;
+                resource->path = draft->nodes[i].path;
+                resource->line = replicas.line;
+                if (!resource->has_placement) {
+                        resource->has_placement = reading->has_placement;
+                        resource->placement = reading->placement;
+                }
+                if (set_names(draft, i, err) < 0)
                         return -1;
         }
-        return config_sharing_settle(section, ret->resources, tree, file, defaults, err);
+        return config_section_settle(draft, err);
 }
 
 /* ---- entries beside each other ---- */
@@ -126,7 +89,7 @@ static bool is_repeated(const struct shared_resource *a, const struct shared_res
 }
 
 /* NVIDIA's plugin lets MPS win whenever both sections are there; here it wins for the resources that both mean. */
-static void drop_slicing(const struct tree *tree, struct draft *slicing, const struct draft *mps)
+static void sharing_drop_slicing(struct sharing_draft *slicing, const struct sharing_draft *mps)
 {
         size_t kept = 0;
 
@@ -142,21 +105,20 @@ static void drop_slicing(const struct tree *tree, struct draft *slicing, const s
                         slicing->resources[kept] = *resource;
                         slicing->nodes[kept++] = slicing->nodes[i];
                 } else {
-                        tree_warn(tree, slicing->nodes[i],
+                        tree_warn(slicing->tree, &slicing->nodes[i],
                                 "ignored, since sharing.mps (line %d) shares '%s', too; to share different GPUs "
                                 "differently, list the devices of both",
-                                mps->nodes[j]->line, resource->name);
+                                mps->nodes[j].line, resource->name);
                 }
         }
         slicing->section->n_resources = kept;
 }
 
 /*
- * Of two entries of a section that mean all units of one resource, and differ in nothing else, the one with more
- * replicas counts: NVIDIA's plugin makes ids of both, of which those of the smaller one are among those of the larger
- * one.
+ * If two entries of a section mean all units of one resource and differ in nothing else, the one with more replicas
+ * counts: NVIDIA's plugin makes ids of both, and the larger one has all ids of the smaller one.
  */
-static void drop_repeated(const struct tree *tree, struct draft *draft)
+static void sharing_drop_repeated(struct sharing_draft *draft)
 {
         size_t kept = 0;
 
@@ -171,9 +133,9 @@ static void drop_repeated(const struct tree *tree, struct draft *draft)
                         draft->nodes[kept++] = draft->nodes[i];
                         continue;
                 }
-                tree_warn(tree, draft->nodes[i],
+                tree_warn(draft->tree, &draft->nodes[i],
                         "'%s' is shared by the entry at line %d, too; the one with more replicas counts: %u",
-                        resource->name, draft->nodes[j]->line, MAX(resource->replicas, draft->resources[j].replicas));
+                        resource->name, draft->nodes[j].line, MAX(resource->replicas, draft->resources[j].replicas));
                 if (resource->replicas > draft->resources[j].replicas) {
                         draft->resources[j] = *resource;
                         draft->nodes[j] = draft->nodes[i];
@@ -183,7 +145,7 @@ static void drop_repeated(const struct tree *tree, struct draft *draft)
 }
 
 /*
- * What two entries that are advertised under one name cannot have differently. Provisioning and
+ * The setting in which two entries that are advertised under one name must not differ, or NULL. Provisioning and
  * failRequestsGreaterThanOne are those of a section. Without a placement of its own, an entry has the default, which
  * the plan knows.
  */
@@ -216,15 +178,14 @@ static int check_pair(
 }
 
 /* A device that two entries for one resource list; |owners| has what was listed before. */
-static int check_devices(const struct tree *tree, const struct entry *entry, struct map *owners, struct error *err)
+static int sharing_check_devices(
+        const struct tree *tree, const struct entry *entry, struct map *owners, struct error *err)
 {
         const struct device_selector *devices = &entry->resource->devices;
 
         for (size_t i = 0; i < devices->n_refs; i++) {
                 const struct device_ref *ref = &devices->refs[i];
-                const char *name = ref->uuid      ? ref->uuid
-                                   : ref->mig < 0 ? arena_printf(tree->arena, "%u", ref->gpu)
-                                                  : arena_printf(tree->arena, "%u:%d", ref->gpu, ref->mig);
+                const char *name = device_ref_text(tree->arena, ref);
                 const char *key = arena_printf(tree->arena, "%s %s", entry->resource->name, name);
                 const struct device_ref *owner = map_find(owners, key);
                 struct tree_node node = *entry->node;
@@ -246,36 +207,39 @@ static int check_entries(const struct tree *tree, const struct entry *entries, s
                 for (size_t j = 0; j < i; j++)
                         if (check_pair(tree, &entries[i], &entries[j], err) < 0)
                                 return -1;
-                if (check_devices(tree, &entries[i], &owners, err) < 0)
+                if (sharing_check_devices(tree, &entries[i], &owners, err) < 0)
                         return -1;
         }
         return 0;
 }
 
-int config_sharing_build(struct sharing *ret, const struct tree *tree, const struct file_sharing *sharing,
+int config_sharing_build(struct sharing *sharing, const struct tree *tree, const struct tree_node *root,
         const struct sharing_defaults *defaults, struct error *err)
 {
+        struct sharing_draft slicing = {.tree = tree, .defaults = defaults};
+        struct sharing_draft mps = slicing;
+        const struct sharing_draft *const drafts[] = {&slicing, &mps};
         struct entry entries[2 * CONFIG_MAX_RESOURCES];
-        struct draft drafts[2] = {0};
+        struct tree_node node;
         size_t n_entries = 0;
 
-        if (sharing && sharing->time_slicing &&
-                build_section(tree, sharing->time_slicing, SHARING_TIME_SLICING, defaults, &drafts[0], err) < 0)
+        if (!tree_member(tree, root, "sharing", &node))
+                return 0;
+        if (draft_section(&slicing, &node, "timeSlicing", SHARING_TIME_SLICING, sharing->time_slicing, err) < 0 ||
+                draft_section(&mps, &node, "mps", SHARING_MPS, sharing->mps, err) < 0)
                 return -1;
-        if (sharing && sharing->mps && build_section(tree, sharing->mps, SHARING_MPS, defaults, &drafts[1], err) < 0)
-                return -1;
+        if (slicing.section)
+                sharing_drop_repeated(&slicing);
+        if (mps.section)
+                sharing_drop_repeated(&mps);
+        if (slicing.section && mps.section)
+                sharing_drop_slicing(&slicing, &mps);
         for (size_t d = 0; d < ARRAY_SIZE(drafts); d++)
-                if (drafts[d].section)
-                        drop_repeated(tree, &drafts[d]);
-        if (drafts[0].section && drafts[1].section)
-                drop_slicing(tree, &drafts[0], &drafts[1]);
-        for (size_t d = 0; d < ARRAY_SIZE(drafts); d++)
-                for (size_t i = 0; drafts[d].section && i < drafts[d].section->n_resources; i++)
-                        entries[n_entries++] = (struct entry){&drafts[d].resources[i], drafts[d].nodes[i]};
+                for (size_t i = 0; drafts[d]->section && i < drafts[d]->section->n_resources; i++)
+                        entries[n_entries++] = (struct entry){&drafts[d]->resources[i], &drafts[d]->nodes[i]};
         if (check_entries(tree, entries, n_entries, err) < 0)
                 return -1;
-        if (drafts[0].section && drafts[0].section->n_resources > 0)
-                ret->time_slicing = drafts[0].section;
-        ret->mps = drafts[1].section;
+        if (slicing.section && slicing.section->n_resources == 0)
+                sharing->time_slicing = NULL;
         return 0;
 }

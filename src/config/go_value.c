@@ -5,7 +5,7 @@
 #include "base/macro.h"
 #include "base/text.h"
 
-static int digit_value(char c)
+static int go_digit_value(char c)
 {
         if (c >= '0' && c <= '9')
                 return c - '0';
@@ -14,7 +14,7 @@ static int digit_value(char c)
         return c >= 'A' && c <= 'F' ? c - 'A' + 10 : 16;
 }
 
-/* Takes the prefix, and says whether it was one: '_' may follow it, and is no first character otherwise. */
+/* Takes the prefix, and says whether it was one: '_' may follow it, and cannot come first otherwise. */
 static unsigned int take_base(const char **text, const char *end)
 {
         char letter = end - *text > 1 ? (char)((*text)[1] | 0x20) : '\0';
@@ -51,8 +51,8 @@ bool go_int_parse(const char *text, size_t length, int64_t *ret)
                         is_digit = false;
                         continue;
                 }
-                if ((unsigned int)digit_value(*text) >= base || __builtin_mul_overflow(value, base, &value) ||
-                        __builtin_add_overflow(value, (uint64_t)digit_value(*text), &value) || value > limit)
+                if ((unsigned int)go_digit_value(*text) >= base || __builtin_mul_overflow(value, base, &value) ||
+                        __builtin_add_overflow(value, (uint64_t)go_digit_value(*text), &value) || value > limit)
                         return false;
                 is_digit = true;
         }
@@ -64,7 +64,7 @@ bool go_int_parse(const char *text, size_t length, int64_t *ret)
 
 /* ---- durations ---- */
 
-static bool take_unit(const char **text, uint64_t *ret_ns)
+static bool go_take_unit(const char **text, uint64_t *ret_ns)
 {
         static const struct {
                 const char *name;
@@ -84,7 +84,7 @@ static bool take_unit(const char **text, uint64_t *ret_ns)
 }
 
 /* The digits at |*text|. Those that do not fit are an overflow, or after a point (|ret_scale|) lost. */
-static bool take_digits(const char **text, uint64_t *ret, double *ret_scale, size_t *ret_count)
+static bool go_take_digits(const char **text, uint64_t *ret, double *ret_scale, size_t *ret_count)
 {
         bool is_full = false;
 
@@ -114,14 +114,14 @@ static bool take_part(const char **text, uint64_t *ret_ns)
         uint64_t unit;
         size_t digits = 0;
 
-        if (!take_digits(text, &whole, NULL, &digits))
+        if (!go_take_digits(text, &whole, NULL, &digits))
                 return false;
         if (**text == '.') {
                 (*text)++;
-                if (!take_digits(text, &fraction, &scale, &digits))
+                if (!go_take_digits(text, &fraction, &scale, &digits))
                         return false;
         }
-        if (digits == 0 || !take_unit(text, &unit) || __builtin_mul_overflow(whole, unit, &whole))
+        if (digits == 0 || !go_take_unit(text, &unit) || __builtin_mul_overflow(whole, unit, &whole))
                 return false;
         return !__builtin_add_overflow(whole, (uint64_t)((double)fraction * ((double)unit / scale)), ret_ns);
 }

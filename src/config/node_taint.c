@@ -24,31 +24,20 @@ static bool is_word(const char *text, size_t length)
         return true;
 }
 
-/* Labels of lower-case letters, digits and '-', separated by dots. */
-static bool is_domain(const char *text, size_t length)
-{
-        char previous = '.';
-
-        if (length > DOMAIN_MAX_LENGTH)
-                return false;
-        for (size_t i = 0; i < length; previous = text[i++]) {
-                bool inner = text[i] == '-' || text[i] == '.';
-
-                if (!inner && (!is_alphanumeric(text[i]) || isupper((unsigned char)text[i])))
-                        return false;
-                if (inner && (previous == '.' || (text[i] == '.' && previous == '-')))
-                        return false;
-        }
-        return is_alphanumeric(previous);
-}
-
 bool qualified_name_is_valid(const char *text)
 {
         const char *slash = strchr(text, '/');
+        char domain[DOMAIN_MAX_LENGTH + 1];
+        size_t length;
 
         if (!slash)
                 return is_word(text, strlen(text));
-        return is_domain(text, (size_t)(slash - text)) && is_word(slash + 1, strlen(slash + 1));
+        length = (size_t)(slash - text);
+        if (length > DOMAIN_MAX_LENGTH)
+                return false;
+        memcpy(domain, text, length);
+        domain[length] = '\0';
+        return text_is_subdomain(domain) && is_word(slash + 1, strlen(slash + 1));
 }
 
 int node_taint_parse(struct node_taint *ret, struct arena *arena, const char *text, struct error *err)
@@ -60,7 +49,7 @@ int node_taint_parse(struct node_taint *ret, struct arena *arena, const char *te
 
         if (!colon)
                 return error_set(err, ERROR_INVALID,
-                        "'%.150s' is no taint: write key=value:effect or key:effect, for example "
+                        "'%.150s' is not a taint: write key=value:effect or key:effect, for example "
                         "nvidia.com/gpu-sharing=unavailable:NoSchedule",
                         text);
         *colon = '\0';
@@ -69,7 +58,7 @@ int node_taint_parse(struct node_taint *ret, struct arena *arena, const char *te
                 *value++ = '\0';
         if (!qualified_name_is_valid(key))
                 return error_set(err, ERROR_INVALID,
-                        "'%.150s' is no key of a taint: a name of at most 63 letters, digits, '-', '_' and '.', and before "
+                        "'%.150s' is not a key of a taint: a name of at most 63 letters, digits, '-', '_' and '.', and before "
                         "it, if wanted, a domain and a slash",
                         key);
         if (text_starts_with(key, "node.kubernetes.io/"))
@@ -77,7 +66,7 @@ int node_taint_parse(struct node_taint *ret, struct arena *arena, const char *te
                         err, ERROR_INVALID, "'%.150s' is a taint that Kubernetes sets itself: use another key", key);
         if (value && *value && !is_word(value, strlen(value)))
                 return error_set(err, ERROR_INVALID,
-                        "'%.150s' is no value of a taint: at most 63 letters, digits, '-', '_' and '.', a letter or digit "
+                        "'%.150s' is not a value of a taint: at most 63 letters, digits, '-', '_' and '.', a letter or digit "
                         "first and last",
                         value);
         for (size_t i = 0; i < ARRAY_SIZE(effects); i++)
@@ -86,7 +75,7 @@ int node_taint_parse(struct node_taint *ret, struct arena *arena, const char *te
                         return 0;
                 }
         return error_set(err, ERROR_INVALID,
-                "'%.150s' is no effect of a taint: use NoSchedule, PreferNoSchedule or NoExecute", colon + 1);
+                "'%.150s' is not an effect of a taint: use NoSchedule, PreferNoSchedule or NoExecute", colon + 1);
 }
 
 int node_condition_check(const char *type, struct error *err)
@@ -101,7 +90,7 @@ int node_condition_check(const char *type, struct error *err)
                                 type);
         if (!qualified_name_is_valid(type))
                 return error_set(err, ERROR_INVALID,
-                        "'%.150s' is no type of a condition: a name of at most 63 letters, digits, '-', '_' and '.', and "
+                        "'%.150s' is not a type of a condition: a name of at most 63 letters, digits, '-', '_' and '.', and "
                         "before it, if wanted, a domain and a slash; for example GPUSharingReady",
                         type);
         return 0;

@@ -65,7 +65,7 @@ static int check_element(const struct option *option, const char *text, size_t l
                 text = arena_printf(arena, "%" PRId64, number);
                 length = strlen(text);
         }
-        if (word_check(text, length, option->choices, NULL, &position, err) < 0)
+        if (word_check(text, length, option->choices, &position, err) < 0)
                 return -1;
         *ret = option->choices[position];
         return 0;
@@ -130,7 +130,7 @@ int option_check(
                 *ret = is_true ? "true" : "false";
                 return 0;
         case OPTION_CHOICE:
-                if (word_check(value, strlen(value), option->choices, NULL, &position, err) < 0)
+                if (word_check(value, strlen(value), option->choices, &position, err) < 0)
                         return -1;
                 *ret = option->choices[position];
                 return 0;
@@ -174,7 +174,8 @@ int option_from_environment(
         return 0;
 }
 
-static int read_environment(struct option_set *set, struct arena *arena, char *const *environment, struct error *err)
+static int option_read_environment(
+        struct option_set *set, struct arena *arena, char *const *environment, struct error *err)
 {
         for (size_t i = 0; i < option_count; i++) {
                 if (set->values[i])
@@ -214,7 +215,7 @@ static bool *find_switch(struct option_set *set, const char *name, size_t length
         return NULL;
 }
 
-static int unknown_flag(const char *name, size_t length, struct error *err)
+static int option_fail_unknown(const char *name, size_t length, struct error *err)
 {
         _free_ const char **candidates = xcalloc(option_count * 4 + OPTION_SWITCHES, sizeof(*candidates));
         char word[64];
@@ -242,7 +243,7 @@ static int unknown_flag(const char *name, size_t length, struct error *err)
 }
 
 /* The command line is read before the environment, so what is there to append to stood on the command line. */
-static int read_value(
+static int option_read_value(
         struct option_set *set, struct arena *arena, size_t position, const char *value, struct error *err)
 {
         const struct option *option = &option_table[position];
@@ -283,14 +284,14 @@ static int read_arguments(struct option_set *set, struct arena *arena, int argc,
                 while (position < option_count && !is_flag(&option_table[position], name, length))
                         position++;
                 if (position == option_count)
-                        return unknown_flag(name, length, err);
+                        return option_fail_unknown(name, length, err);
                 if (!value && option_table[position].type == OPTION_BOOL)
                         value = "true";
                 if (!value && i + 1 == argc)
                         return error_set(err, ERROR_INVALID, "--%s: needs a value", name);
                 if (!value)
                         value = argv[++i];
-                if (read_value(set, arena, position, value, err) < 0)
+                if (option_read_value(set, arena, position, value, err) < 0)
                         return error_prefix(err, "%s", option_table[position].flag);
         }
         return 0;
@@ -307,5 +308,5 @@ int option_set_parse(struct option_set *set, struct arena *arena, int argc, char
                 return -1;
         if (set->help || set->version || set->print_schema)
                 return 0; /* to be answered even where the environment is broken */
-        return read_environment(set, arena, environment, err);
+        return option_read_environment(set, arena, environment, err);
 }

@@ -1,5 +1,6 @@
 /*
- * The one table of options, and what command line and environment said about them.
+ * The one table of options, and what command line and environment said about them. A row is all there is of an option:
+ * flag, variable, key of the file, help, JSON Schema, the member of struct config and its printed form follow from it.
  *
  * Rules (those of NVIDIA's k8s-device-plugin): Go's flag syntax: -x and --x are the same, "--x v" or "--x=v",
  * a bare bool flag is true and "--x=false" is false. "Set" means: given on the command line, or an environment variable
@@ -29,34 +30,55 @@ enum option_type {
         OPTION_NUMBERS, /* of numbers that are among the choices, written as Go reads them (config/go_value.h) */
 };
 
+/* The form of the value in struct config. */
+enum option_member {
+        OPTION_APART,     /* nothing: the option is asked for by its name */
+        OPTION_TO_TEXT,   /* const char * */
+        OPTION_TO_BOOL,   /* bool: true, or a list that is not empty */
+        OPTION_TO_BIT,    /* unsigned int, of which |bit| is set where the option is true */
+        OPTION_TO_NUMBER, /* an enum or unsigned int: the position of the choice, or |values| there */
+        OPTION_TO_SET,    /* unsigned int: the bit at the position of each choice of the list */
+        OPTION_TO_WORDS,  /* const char *const *, NULL-terminated */
+};
+
 struct option {
         const char *flag;       /* "mig-strategy" */
         const char *aliases[3]; /* further flags */
         const char *environment[3];
         const char *key; /* "flags.migStrategy", or NULL: not in the file */
         enum option_type type;
-        bool is_roots; /* who sets it can become root on the node: with config-keys-from-flags-only not from the file */
-        const char *const *
-                /*
-                 * NULL-terminated, for OPTION_CHOICE, OPTION_LIST and OPTION_NUMBERS; of a string: some of the values
-                 */
-                choices;
+        bool grants_root; /* its user can become root on the node: with config-keys-from-flags-only not from the file */
+        bool is_below_kubelet; /* the default moves with --kubelet-root */
+        bool is_quiet;         /* left out of the printed configuration while it is false */
+        /* NULL-terminated, for OPTION_CHOICE, OPTION_LIST and OPTION_NUMBERS; of a string: some of the values */
+        const char *const *choices;
         const char *fallback; /* the default, in text; NULL: see option_switches */
         const char *argument; /* the placeholder in --help: "PATH" */
         const char *help;     /* one line */
+        enum option_member member;
+        size_t offset; /* of the member in struct config */
+        unsigned int bit;
+        const unsigned int *values; /* by position among |choices|; NULL: the position itself */
 };
+
+/* The offset of |member|, which must have the type |expected|, or be as large (an enum): else it does not compile. */
+#define TYPED_OFFSET(type, member, expected)                                                                           \
+        (offsetof(type, member) +                                                                                      \
+                0 * sizeof(char[__builtin_types_compatible_p(__typeof__(((type *)NULL)->member), expected) ? 1 : -1]))
+#define ENUM_OFFSET(type, member)                                                                                      \
+        (offsetof(type, member) + 0 * sizeof(char[sizeof(((type *)NULL)->member) == sizeof(unsigned int) ? 1 : -1]))
 
 extern const struct option option_table[];
 extern const size_t option_count;
 
 /*
- * What asks for something else than to run. Options without a value and without a default: --help and --version are
- * those of every command, the two before them of the agent only.
+ * Flags that ask for something else than to run. They are options without a value and without a default: --help and
+ * --version are those of every command, the two before them of the agent only.
  */
 enum { OPTION_CHECK, OPTION_PRINT_SCHEMA, OPTION_HELP, OPTION_VERSION, OPTION_SWITCHES };
 extern const struct option option_switches[OPTION_SWITCHES];
 
-enum option_source { OPTION_DEFAULT, OPTION_FILE, OPTION_ENVIRONMENT, OPTION_FLAG };
+enum option_source { OPTION_DEFAULT, OPTION_ENVIRONMENT, OPTION_FLAG };
 
 struct option_set {
         const char **values; /* by position in option_table; NULL: not set */
@@ -66,7 +88,7 @@ struct option_set {
         bool check;        /* only say whether the configuration is right */
         bool is_read_only; /* nothing is served, so settings without which an agent cannot serve have a default */
         bool print_schema; /* only print config_schema() */
-        const char *const *words; /* what command_line_parse() found that is no flag, and a command takes */
+        const char *const *words; /* arguments that are not flags, for a command that takes some */
         size_t n_words;
         const char *passed_word; /* the first one that a drop-in ignores; NULL: none */
         /* started by a name of NVIDIA's: where the file is silent, MPS is laid out as its components do */
@@ -84,7 +106,7 @@ const char *option_set_get(const struct option_set *set, const char *flag);
 const char *option_set_value(const struct option_set *set, const char *flag);
 
 /*
- * What |environment| says about the option, checked; |*ret| is NULL where it says nothing. Errors name the variable.
+ * The option's value in |environment|, checked; |*ret| is NULL where it has none. Errors name the variable.
  */
 int option_from_environment(const struct option *option, char *const *environment, struct arena *arena,
         const char **ret, struct error *err) MUST_USE;

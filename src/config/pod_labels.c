@@ -5,7 +5,7 @@
 
 #include "config/node_taint.h"
 
-static const char *name_of(struct arena *arena, const char *key)
+static const char *metric_label_name(struct arena *arena, const char *key)
 {
         char *name = arena_printf(arena, "label_%s", key);
 
@@ -24,8 +24,8 @@ int pod_labels_name(const char *const **ret, struct arena *arena, const char *co
                         return error_set(err, ERROR_INVALID, "more than %zu labels of pods", POD_LABELS_MAX);
                 if (!qualified_name_is_valid(keys[i]))
                         return error_set(err, ERROR_INVALID,
-                                "'%.150s' is no key of a label: write them as team,app.kubernetes.io/name", keys[i]);
-                names[i] = name_of(arena, keys[i]);
+                                "'%.150s' is not a key of a label: write them as team,app.kubernetes.io/name", keys[i]);
+                names[i] = metric_label_name(arena, keys[i]);
                 for (size_t j = 0; j < i; j++)
                         if (strcmp(names[j], names[i]) == 0)
                                 return error_set(err, ERROR_INVALID, "'%s' and '%s' are both %s in metrics: choose one",

@@ -1,4 +1,4 @@
-/* Which labels of pods metrics repeat, by the option --metrics-pod-labels. Pure. */
+/* The labels of pods that metrics repeat, by the option --metrics-pod-labels. Pure. */
 #pragma once
 
 #include "base/alloc.h"

@@ -10,6 +10,7 @@
 #include "base/error.h"
 
 #define RESOURCE_NAME_PREFIX "nvidia.com/"
+#define RESOURCE_NAME_SHARED ".shared" /* appended by renameByDefault */
 #define RESOURCE_NAME_MAX ((size_t)63)
 
 /* The full name, with the prefix added where it is not there. Errors begin with the value. */

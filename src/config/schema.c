@@ -37,49 +37,86 @@ static void check_keys(const struct tree *tree, const struct tree_node *node, co
 
 /* ---- values ---- */
 
-static int read_object(const struct tree *tree, const struct tree_node *node, const struct schema_object *object,
+static int schema_read_object(const struct tree *tree, const struct tree_node *node, const struct schema_object *object,
         void **ret, struct error *err)
 {
         *ret = arena_alloc(tree->arena, 1, object->size);
+        if (object->initial)
+                memcpy(*ret, object->initial, object->size);
         return schema_read(tree, node, object, *ret, err);
 }
 
-static int read_list(const struct tree *tree, const struct tree_node *node, const struct schema_key *key,
-        struct schema_list *ret, struct error *err)
+static int schema_read_list(const struct tree *tree, const struct tree_node *node, const struct schema_key *key,
+        void **ret, size_t *ret_count, struct error *err)
 {
         size_t count;
+        char *items;
 
         if (tree_array(tree, node, key->most, &count, err) < 0)
                 return -1;
         if (count < key->least)
                 return tree_fail(tree, node, err, "empty%s", key->needed);
-        ret->items = arena_alloc(tree->arena, count, key->object->size);
-        ret->count = count;
+        items = arena_alloc(tree->arena, count, key->object->size);
         for (size_t i = 0; i < count; i++) {
                 struct tree_node item;
 
                 tree_item(tree, node, i, &item);
-                if (schema_read(tree, &item, key->object, (char *)ret->items + i * key->object->size, err) < 0)
+                if (schema_read(tree, &item, key->object, items + i * key->object->size, err) < 0)
                         return -1;
         }
+        *ret = items;
+        *ret_count = count;
         return 0;
 }
 
-static int read_choice(const struct tree *tree, const struct tree_node *node, const struct schema_key *key,
-        unsigned int *ret, struct error *err)
+static void store_position(const struct schema_key *key, size_t position, void *member)
+{
+        const unsigned int value = key->values ? key->values[position] : (unsigned int)position;
+
+        if (key->size == sizeof(bool))
+                *(bool *)member = value;
+        else
+                *(unsigned int *)member = value;
+}
+
+static int schema_read_bool(const struct tree *tree, const struct tree_node *node, const struct schema_key *key,
+        void *member, struct error *err)
+{
+        bool is_true;
+
+        if (tree_bool(tree, node, &is_true, err) < 0)
+                return -1;
+        store_position(key, is_true, member);
+        return 0;
+}
+
+static int schema_read_choice(const struct tree *tree, const struct tree_node *node, const struct schema_key *key,
+        void *member, struct error *err)
 {
         const char *text = json_is_true(node->json) ? "on" : "off"; /* what YAML 1.1 makes booleans of */
         size_t position;
 
         if (!json_is_boolean(node->json) && tree_string(tree, node, &text, err) < 0)
                 return -1;
-        if (word_check(text, strlen(text), key->choices, key->unsupported, &position, err) < 0)
+        if (word_check(text, strlen(text), key->choices, &position, err) < 0)
                 return tree_prefix(tree, node, err);
-        *ret = (unsigned int)position;
+        store_position(key, position, member);
         return 0;
 }
 
-static int read_name(const struct tree *tree, const struct tree_node *node, const char **ret, struct error *err)
+static int check_version(
+        const struct tree *tree, const struct tree_node *node, const struct schema_key *key, struct error *err)
+{
+        const char *version;
+
+        if (tree_string(tree, node, &version, err) < 0)
+                return -1;
+        if (!*version || strcmp(version, key->choices[0]) == 0)
+                return 0;
+        return tree_fail(tree, node, err, "'%.100s' is not a known version, use %s", version, key->choices[0]);
+}
+
+static int schema_read_name(const struct tree *tree, const struct tree_node *node, const char **ret, struct error *err)
 {
         const char *text;
 
@@ -90,7 +127,7 @@ static int read_name(const struct tree *tree, const struct tree_node *node, cons
         return 0;
 }
 
-static int read_duration(const struct tree *tree, const struct tree_node *node, int64_t *ret, struct error *err)
+static int schema_read_duration(const struct tree *tree, const struct tree_node *node, int64_t *ret, struct error *err)
 {
         char text[TREE_VALUE_SIZE];
         double number = json_number_value(node->json);
@@ -108,56 +145,84 @@ static int read_duration(const struct tree *tree, const struct tree_node *node, 
                 tree_print(node, text));
 }
 
-static int read_value(const struct tree *tree, const struct tree_node *node, const struct schema_key *key, void *member,
-        struct error *err)
+/* |target| is the struct of the mapping. */
+static int schema_read_value(const struct tree *tree, const struct tree_node *node, const struct schema_key *key,
+        char *target, struct error *err)
 {
+        void *member = target + key->offset;
+        size_t *count = (size_t *)(target + key->count);
+        bool is_given = true;
+        int rc = 0;
+
+        if (key->is_pointer)
+                member = *(void **)member = arena_alloc(tree->arena, 1, sizeof(int64_t));
         switch (key->type) {
+        case SCHEMA_GROUP:
+                rc = schema_read(tree, node, key->object, member, err);
+                break;
         case SCHEMA_OBJECT:
-                return read_object(tree, node, key->object, member, err);
+                rc = schema_read_object(tree, node, key->object, member, err);
+                break;
         case SCHEMA_LIST:
-                return read_list(tree, node, key, member, err);
+                rc = schema_read_list(tree, node, key, member, count, err);
+                break;
         case SCHEMA_BOOL:
-                return tree_bool(tree, node, member, err);
+                rc = schema_read_bool(tree, node, key, member, err);
+                break;
         case SCHEMA_UINT:
-                return tree_uint(tree, node, key->least, key->most, member, err);
+                rc = tree_uint(tree, node, key->least, key->most, member, err);
+                break;
         case SCHEMA_CHOICE:
-                return read_choice(tree, node, key, member, err);
+                rc = schema_read_choice(tree, node, key, member, err);
+                break;
         case SCHEMA_TEXT:
-                return tree_string(tree, node, member, err);
+                rc = tree_string(tree, node, member, err);
+                break;
         case SCHEMA_NAME:
-                return read_name(tree, node, member, err);
+                rc = schema_read_name(tree, node, member, err);
+                break;
+        case SCHEMA_VERSION:
+                rc = check_version(tree, node, key, err);
+                break;
         case SCHEMA_DURATION:
-                return read_duration(tree, node, member, err);
+                rc = schema_read_duration(tree, node, member, err);
+                break;
         case SCHEMA_DEVICES:
-                return schema_read_devices(tree, node, member, err);
+                rc = schema_read_devices(tree, node, member, err);
+                break;
         case SCHEMA_MEMORY:
-                return schema_read_memory(tree, node, key->most, member, err);
+                rc = schema_read_memory(tree, node, key, member, &is_given, err);
+                break;
         case SCHEMA_XIDS:
-                return schema_read_xids(tree, node, member, err);
+                rc = schema_read_xids(tree, node, member, count, err);
+                break;
         }
-        return error_set(err, ERROR_INTERNAL, "a key without a type");
+        if (key->has)
+                *(bool *)(target + key->has) = is_given;
+        return rc;
 }
 
 int schema_read(const struct tree *tree, const struct tree_node *node, const struct schema_object *object, void *target,
         struct error *err)
 {
-        struct tree_node *self = target;
+        struct tree_node self = *node;
 
         if (tree_object(tree, node, err) < 0)
                 return -1;
-        *self = *node;
-        self->fold = node->fold && !object->exact;
-        check_keys(tree, self, object);
+        self.fold = node->fold && !object->exact;
+        check_keys(tree, &self, object);
+        if (object->line)
+                *(int *)((char *)target + object->line) = node->line;
         for (size_t i = 0; i < object->n_keys; i++) {
                 const struct schema_key *key = &object->keys[i];
                 struct tree_node member;
 
-                if (!tree_member(tree, self, key->name, &member)) {
+                if (!tree_member(tree, &self, key->name, &member)) {
                         if (key->needed)
-                                return tree_fail(tree, self, err, "%s is missing%s", key->name, key->needed);
+                                return tree_fail(tree, &self, err, "%s is missing%s", key->name, key->needed);
                         continue;
                 }
-                if (read_value(tree, &member, key, (char *)target + key->offset, err) < 0)
+                if (schema_read_value(tree, &member, key, target, err) < 0)
                         return -1;
         }
         return 0;

@@ -178,6 +178,7 @@ static json_t *key_schema(const struct schema_key *key)
         bool is_needed = key->needed;
 
         switch (key->type) {
+        case SCHEMA_GROUP:
         case SCHEMA_OBJECT:
                 return object_schema(key->object, is_needed);
         case SCHEMA_LIST:
@@ -187,9 +188,10 @@ static json_t *key_schema(const struct schema_key *key)
         case SCHEMA_UINT:
                 return integer(key->least, key->most);
         case SCHEMA_CHOICE:
+        case SCHEMA_VERSION:
                 return enumeration(key->choices, is_needed);
         case SCHEMA_TEXT:
-                return key->choices ? enumeration(key->choices, is_needed) : any_text(is_needed);
+                return any_text(is_needed);
         case SCHEMA_NAME:
                 return name_schema(is_needed);
         case SCHEMA_DURATION:

@@ -14,7 +14,7 @@
 #define UUID_LENGTH ((size_t)36)
 
 /* In the driver's spelling: lower case, 8-4-4-4-12 digits. Returns what follows |text|'s 32 digits, or NULL. */
-static const char *take_digits(const char *text, bool has_dashes, char *ret)
+static const char *uuid_take_digits(const char *text, bool has_dashes, char *ret)
 {
         static const size_t groups[] = {8, 4, 4, 4, 12};
 
@@ -39,11 +39,11 @@ static const char *take_uuid(const char *text, char *ret)
         const char *rest;
 
         if (strncasecmp(text, "urn:uuid:", strlen("urn:uuid:")) == 0)
-                return take_digits(text + strlen("urn:uuid:"), true, ret);
-        rest = take_digits(text + has_braces, true, ret);
+                return uuid_take_digits(text + strlen("urn:uuid:"), true, ret);
+        rest = uuid_take_digits(text + has_braces, true, ret);
         if (has_braces)
                 return rest && *rest == '}' ? rest + 1 : NULL;
-        return rest ? rest : take_digits(text, false, ret);
+        return rest ? rest : uuid_take_digits(text, false, ret);
 }
 
 static bool take_index(const char *text, size_t length, unsigned int *ret)
@@ -72,8 +72,8 @@ static bool is_instance_pair(const char *text)
 }
 
 /*
- * "GPU-<uuid>", "MIG-<uuid>", or "MIG-GPU-<uuid>/<gi>/<ci>", as drivers before 470 name MIG devices; with the UUID in the
- * driver's spelling. NULL: none of them.
+ * "GPU-<uuid>", "MIG-<uuid>", or "MIG-GPU-<uuid>/<gi>/<ci>", as drivers before 470 name MIG devices; with the UUID in
+ * the driver's spelling. NULL: none of them.
  */
 static const char *spell_uuid(const struct tree *tree, const char *text)
 {
@@ -124,7 +124,7 @@ static int read_ref(const struct tree *tree, const struct tree_node *node, struc
                 tree_print(node, text));
 }
 
-static bool is_among(const struct device_ref *ref, const struct device_ref *refs, size_t n_refs)
+static bool ref_is_among(const struct device_ref *ref, const struct device_ref *refs, size_t n_refs)
 {
         for (size_t i = 0; i < n_refs; i++) {
                 if (!ref->uuid != !refs[i].uuid)
@@ -134,6 +134,13 @@ static bool is_among(const struct device_ref *ref, const struct device_ref *refs
                         return true;
         }
         return false;
+}
+
+const char *device_ref_text(struct arena *arena, const struct device_ref *ref)
+{
+        if (ref->uuid)
+                return ref->uuid;
+        return ref->mig < 0 ? arena_printf(arena, "%u", ref->gpu) : arena_printf(arena, "%u:%d", ref->gpu, ref->mig);
 }
 
 static int read_refs(const struct tree *tree, const struct tree_node *node, size_t count, struct device_selector *ret,
@@ -148,7 +155,7 @@ static int read_refs(const struct tree *tree, const struct tree_node *node, size
                 tree_item(tree, node, i, &item);
                 if (read_ref(tree, &item, &refs[n_refs], err) < 0)
                         return -1;
-                if (is_among(&refs[n_refs], refs, n_refs))
+                if (ref_is_among(&refs[n_refs], refs, n_refs))
                         tree_warn(tree, &item, "listed already, counts once");
                 else
                         n_refs++;
@@ -206,26 +213,28 @@ static bool parse_size(const char *text, unsigned int most, uint64_t *ret_mib)
         return true;
 }
 
-int schema_read_memory(const struct tree *tree, const struct tree_node *node, unsigned int most,
-        struct memory_size *ret, struct error *err)
+int schema_read_memory(const struct tree *tree, const struct tree_node *node, const struct schema_key *key,
+        uint64_t *ret, bool *ret_given, struct error *err)
 {
         char text[TREE_VALUE_SIZE];
         unsigned int number;
 
         if (tree_is_whole(node)) {
-                if (tree_uint(tree, node, 0, most, &number, err) < 0)
+                if (tree_uint(tree, node, 0, key->most, &number, err) < 0)
                         return -1;
-                *ret = (struct memory_size){.is_given = true, .mib = number};
+                *ret = number;
+        } else if (json_is_string(node->json) && strcmp(json_string_value(node->json), "auto") == 0) {
+                *ret_given = false;
                 return 0;
-        }
-        if (json_is_string(node->json) && strcmp(json_string_value(node->json), "auto") == 0)
-                return 0;
-        if (!json_is_string(node->json) || !parse_size(json_string_value(node->json), most, &ret->mib))
+        } else if (!json_is_string(node->json) || !parse_size(json_string_value(node->json), key->most, ret)) {
                 return tree_fail(tree, node, err,
                         "%s, must be auto, or an amount of memory from 0 to %u MiB: a number of MiB, or one with its unit "
                         "(512Mi, 1Gi)",
-                        tree_print(node, text), most);
-        ret->is_given = true;
+                        tree_print(node, text), key->most);
+        }
+        if (*ret == 0 && key->zero)
+                return tree_fail(tree, node, err, "0, at least 1 MiB%s", key->zero);
+        *ret_given = true;
         return 0;
 }
 
@@ -238,23 +247,25 @@ static int read_rule(const struct tree *tree, const struct tree_node *node, cons
         size_t position;
         uint64_t xid;
 
-        /* Keys keep their text, and YAML 1.1 reads 013 as 11: only one spelling of a number is no riddle. */
+        /* Keys keep their text, and YAML 1.1 reads 013 as 11: only one spelling of a number is unambiguous. */
         if (!text_to_uint(name, CONFIG_MAX_XID, &xid) || *name == '0')
                 return tree_fail(
                         tree, node, err, "'%.100s' is not an Xid, use a number from 1 to %u", name, CONFIG_MAX_XID);
         if (tree_string(tree, node, &text, err) < 0)
                 return -1;
-        if (word_check(text, strlen(text), xid_action_words, NULL, &position, err) < 0)
+        if (word_check(text, strlen(text), xid_action_words, &position, err) < 0)
                 return tree_prefix(tree, node, err);
         *ret = (struct xid_rule){.xid = (unsigned int)xid, .unhealthy = position == 1, .line = node->line};
         return 0;
 }
 
-int schema_read_xids(const struct tree *tree, const struct tree_node *node, struct xid_list *ret, struct error *err)
+int schema_read_xids(const struct tree *tree, const struct tree_node *node, const struct xid_rule **ret,
+        size_t *ret_count, struct error *err)
 {
         struct xid_rule *rules;
         const char *name;
         json_t *value;
+        size_t n_rules = 0;
         size_t count;
 
         if (tree_object(tree, node, err) < 0)
@@ -269,10 +280,11 @@ int schema_read_xids(const struct tree *tree, const struct tree_node *node, stru
 
                 if (!tree_member(tree, node, name, &item))
                         continue; /* null */
-                if (read_rule(tree, &item, name, &rules[ret->count], err) < 0)
+                if (read_rule(tree, &item, name, &rules[n_rules], err) < 0)
                         return -1;
-                ret->count++;
+                n_rules++;
         }
-        ret->rules = rules;
+        *ret = rules;
+        *ret_count = n_rules;
         return 0;
 }

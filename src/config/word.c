@@ -62,30 +62,62 @@ const char *const node_page_words[] = {[NODE_PAGE_LOCAL] = "local", [NODE_PAGE_O
 const char *const events_words[] = {[EVENTS_NONE] = "none", [EVENTS_NODE] = "node", [EVENTS_PODS] = "pods", NULL};
 const char *const device_list_words[] = {"envvar", "volume-mounts", "cdi-annotations", "cdi-cri", NULL};
 
-static bool word_find(const char *const *words, const char *text, size_t length, size_t *ret_position)
-{
-        for (size_t i = 0; words && words[i]; i++) {
-                if (strlen(words[i]) != length || memcmp(words[i], text, length) != 0)
-                        continue;
-                *ret_position = i;
-                return true;
-        }
-        return false;
-}
-
-int word_check(const char *text, size_t length, const char *const *choices, const char *const *unsupported,
-        size_t *ret_position, struct error *err)
+int word_check(const char *text, size_t length, const char *const *choices, size_t *ret_position, struct error *err)
 {
         _cleanup_(strbuf_done) struct strbuf list = STRBUF_INIT;
         int shown = (int)MIN(length, (size_t)100);
-        size_t position;
 
-        if (word_find(choices, text, length, ret_position))
-                return 0;
+        for (size_t i = 0; choices[i]; i++) {
+                if (strlen(choices[i]) == length && memcmp(choices[i], text, length) == 0) {
+                        *ret_position = i;
+                        return 0;
+                }
+        }
         for (size_t i = 0; choices[i]; i++)
                 strbuf_printf(&list, "%s%s", i == 0 ? "" : choices[i + 1] ? ", " : " or ", choices[i]);
-        if (word_find(unsupported, text, length, &position))
-                return error_set(err, ERROR_UNSUPPORTED, "'%.*s' is not supported by this version, use %s", shown, text,
-                        list.data);
         return error_set(err, ERROR_INVALID, "'%.*s' is not a known value, use %s", shown, text, list.data);
+}
+
+/* ---- the names of config/config.h ---- */
+
+const char *sharing_strategy_name(enum sharing_strategy strategy)
+{
+        return sharing_strategy_words[strategy];
+}
+
+const char *provisioning_name(enum provisioning provisioning)
+{
+        return provisioning_words[provisioning];
+}
+
+const char *placement_name(enum placement placement)
+{
+        return placement_words[placement];
+}
+
+const char *daemon_scope_name(enum daemon_scope scope)
+{
+        return daemon_scope_words[scope];
+}
+
+const char *mps_tier_name(enum mps_tier tier)
+{
+        return mps_tier_words[tier];
+}
+
+const char *mps_tier_promise(enum mps_tier tier, bool limits_memory)
+{
+        static const char *const unlimited[] = {
+                [MPS_TIER_DEFAULT] = "default-no-memory-limit",
+                [MPS_TIER_VERIFIED] = "verified-no-memory-limit",
+                [MPS_TIER_PARTITION] = "partition-no-memory-limit",
+                [MPS_TIER_NAMESPACE] = "namespace-no-memory-limit",
+        };
+
+        return limits_memory ? mps_tier_name(tier) : unlimited[tier];
+}
+
+const char *mig_strategy_name(enum mig_strategy strategy)
+{
+        return mig_strategy_words[strategy];
 }

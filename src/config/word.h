@@ -38,7 +38,7 @@ extern const char *const device_list_words[]; /* the position is that of the bit
 
 /*
  * The position among |choices| of the word of |length| bytes at |text|. Errors begin with it: "'x' is not a known
- * value, use uuid or index". |unsupported|, or NULL: words of the schema that this version cannot serve.
+ * value, use uuid or index".
  */
-int word_check(const char *text, size_t length, const char *const *choices, const char *const *unsupported,
-        size_t *ret_position, struct error *err) MUST_USE;
+int word_check(
+        const char *text, size_t length, const char *const *choices, size_t *ret_position, struct error *err) MUST_USE;

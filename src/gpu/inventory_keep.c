@@ -45,10 +45,10 @@ static void complete(struct arena *arena, struct gpu *gpu, const struct gpu *kno
 }
 
 /* Of none, |items| may be NULL, which memcpy() does not take. */
-static void copy_items(void *to, const void *items, size_t count, size_t size)
+static void copy_items(void *to, const void *items, size_t first, size_t count, size_t size)
 {
         if (count)
-                memcpy(to, items, count * size);
+                memcpy(to, (const char *)items + first * size, count * size);
 }
 
 static const struct mig_device *find_mig_device(const struct gpu *gpu, const char *uuid)
@@ -81,10 +81,10 @@ static void complete_mig(struct arena *arena, struct gpu *gpu, const struct gpu 
                 devices = ARENA_ARRAY(arena, struct mig_device, gpu->n_mig_devices + 1);
                 while (at < gpu->n_mig_devices && gpu->mig_devices[at].index < known->mig_devices[i].index)
                         at++;
-                copy_items(devices, gpu->mig_devices, at, sizeof(*devices));
+                copy_items(devices, gpu->mig_devices, 0, at, sizeof(*devices));
                 devices[at] = known->mig_devices[i];
                 devices[at].failure = *gpu->mig_failures;
-                copy_items(devices + at + 1, gpu->mig_devices + at, gpu->n_mig_devices - at, sizeof(*devices));
+                copy_items(devices + at + 1, gpu->mig_devices, at, gpu->n_mig_devices - at, sizeof(*devices));
                 gpu->mig_devices = devices;
                 gpu->n_mig_devices++;
                 gpu->mig_failures++;
@@ -100,10 +100,10 @@ static void adopt(struct inventory *fresh, const struct gpu *known)
 
         while (at < fresh->n_gpus && fresh->gpus[at].index < known->index)
                 at++;
-        copy_items(gpus, fresh->gpus, at, sizeof(*gpus));
+        copy_items(gpus, fresh->gpus, 0, at, sizeof(*gpus));
         gpu_copy(&fresh->arena, &gpus[at], known);
         gpus[at].failure = *fresh->unnamed_failures;
-        copy_items(gpus + at + 1, fresh->gpus + at, fresh->n_gpus - at, sizeof(*gpus));
+        copy_items(gpus + at + 1, fresh->gpus, at, fresh->n_gpus - at, sizeof(*gpus));
         fresh->gpus = gpus;
         fresh->n_gpus++;
         fresh->unnamed_failures++;

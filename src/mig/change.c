@@ -8,7 +8,6 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "mig/profile_text.h"
-#include "mig/record_plan.h"
 #include "mig/users.h"
 #include "mig/view.h"
 
@@ -34,7 +33,7 @@ static void PRINTF_LIKE(2, 3) change_report(const struct work *work, const char 
 }
 
 /*
- * Before a step forward the record has to be on the disk. What is undone goes on without: better undone than recorded.
+ * Before a step forward the record has to be on the disk. An undo continues without it: better undone than recorded.
  */
 static int change_save(const struct work *work)
 {
@@ -200,7 +199,7 @@ static int check_mode(const struct work *work, struct mig_record_gpu *gpu)
                 view.geometry.is_enabled ? "enabled" : "disabled");
 }
 
-/* A reset ends whatever is on a GPU: what somebody made meanwhile, too. */
+/* A reset ends all that is on a GPU, also what another program has made meanwhile. */
 static int check_empty(const struct work *work, struct mig_record_gpu *gpu)
 {
         struct mig_view view;

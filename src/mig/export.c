@@ -1,17 +1,6 @@
-#include "mig/export.h"
+#include "mig/parted.h"
 
 #include <string.h>
-
-static void add_device(
-        struct mig_parted_entry *entry, struct mig_wanted_count *counts, const char *profile, unsigned int compute)
-{
-        for (size_t i = 0; i < entry->n_counts; i++)
-                if (counts[i].compute == compute && strcmp(counts[i].profile, profile) == 0) {
-                        counts[i].count++;
-                        return;
-                }
-        counts[entry->n_counts++] = (struct mig_wanted_count){profile, 1, compute};
-}
 
 static int export_gpu(
         struct mig_parted_entry *ret, struct arena *arena, const struct mig_node_gpu *gpu, struct error *err)
@@ -38,7 +27,9 @@ static int export_gpu(
                 const struct mig_gpu_instance *instance = &gpu->geometry.instances[i];
 
                 for (size_t k = 0; k < instance->n_devices; k++)
-                        add_device(ret, counts, mig_parted_profile(instance->profile), mig_device_compute(instance, k));
+                        mig_wanted_add(counts, &ret->n_counts,
+                                &(struct mig_wanted_count){
+                                        mig_parted_profile(instance->profile), 1, mig_device_compute(instance, k)});
         }
         return 0;
 }
@@ -48,13 +39,10 @@ static bool is_same(const struct mig_parted_entry *a, const struct mig_parted_en
         if (a->is_enabled != b->is_enabled || a->n_counts != b->n_counts)
                 return false;
         for (size_t i = 0; i < a->n_counts; i++) {
-                size_t k = 0;
+                const struct mig_wanted_count *found = mig_wanted_find((struct mig_wanted_count *)(uintptr_t)b->counts,
+                        b->n_counts, a->counts[i].profile, a->counts[i].compute);
 
-                while (k < b->n_counts && (strcmp(a->counts[i].profile, b->counts[k].profile) != 0 ||
-                                                  a->counts[i].compute != b->counts[k].compute ||
-                                                  a->counts[i].count != b->counts[k].count))
-                        k++;
-                if (k == b->n_counts)
+                if (!found || found->count != a->counts[i].count)
                         return false;
         }
         return true;

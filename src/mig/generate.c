@@ -1,4 +1,4 @@
-#include "mig/generate.h"
+#include "mig/parted.h"
 
 #include <string.h>
 
@@ -140,7 +140,7 @@ static bool is_same(const struct mig_wanted_count *a, size_t n_a, const struct m
 }
 
 /* For |model| in |name|, unless there is something: the first one counts. */
-static void add(struct generate *generate, const char *name, const struct generate_model *model,
+static void generate_add(struct generate *generate, const char *name, const struct generate_model *model,
         const struct mig_wanted_count *counts, size_t n_counts)
 {
         struct generate_config *config = find_config(generate, name);
@@ -206,7 +206,7 @@ static void add_balanced(struct generate *generate, const struct generate_model 
                         return;
                 counts[i] = (struct mig_wanted_count){mig_parted_profile(profile), balanced[i]};
         }
-        add(generate, "all-balanced", model, counts, n_counts);
+        generate_add(generate, "all-balanced", model, counts, n_counts);
 }
 
 static void add_profile(struct generate *generate, const struct generate_model *model,
@@ -215,12 +215,12 @@ static void add_profile(struct generate *generate, const struct generate_model *
         struct mig_wanted_count *count = ARENA_NEW(generate->arena, struct mig_wanted_count);
 
         *count = (struct mig_wanted_count){mig_parted_profile(profile), profile->max};
-        add(generate, arena_printf(generate->arena, "all-%s", mig_profile_dotted(generate->arena, name)), model, count,
-                1);
+        generate_add(generate, arena_printf(generate->arena, "all-%s", mig_profile_dotted(generate->arena, name)),
+                model, count, 1);
 }
 
 /* Filters are needed only where models differ. */
-static void finish(struct mig_parted *ret, struct generate *generate)
+static void generate_finish(struct mig_parted *ret, struct generate *generate)
 {
         struct mig_parted_config *configs = ARENA_ARRAY(generate->arena, struct mig_parted_config, generate->n_configs);
 
@@ -255,5 +255,5 @@ void mig_generate(struct mig_parted *ret, struct arena *arena, const struct mig_
                 for (size_t k = 0; k < generate->models[i].n_profiles; k++)
                         add_profile(generate, &generate->models[i], &generate->models[i].profiles[k],
                                 generate->models[i].profiles[k].name);
-        finish(ret, generate);
+        generate_finish(ret, generate);
 }

@@ -48,7 +48,7 @@ static bool make(struct search *search, size_t profile, unsigned int from, uint6
 static void keep(struct search *search, size_t at, int n_kept, uint64_t used)
 {
         if (n_kept + (int)(search->n_present - at) <= search->n_best)
-                return; /* not better, whatever stays */
+                return; /* not better, even if all the others stay */
         if (at == search->n_present) {
                 search->now.n_made = 0;
                 if (make(search, 0, 0, used)) {

@@ -10,7 +10,8 @@
 #include "base/strbuf.h"
 #include "base/data/tree.h"
 
-const char *mig_hook_point_name(enum mig_hook_point point)
+/* "apply-start", … */
+static const char *hook_point_name(enum mig_hook_point point)
 {
         static const char *const names[MIG_HOOK_POINTS] = {[MIG_HOOK_START] = "apply-start",
                 [MIG_HOOK_BEFORE_MODE] = "pre-apply-mode",
@@ -95,7 +96,7 @@ static int read_list(const struct tree *tree, const struct tree_node *lists, enu
 {
         struct tree_node list;
 
-        if (!tree_member(tree, lists, mig_hook_point_name(point), &list))
+        if (!tree_member(tree, lists, hook_point_name(point), &list))
                 return 0;
         if (tree_array(tree, &list, MIG_HOOKS_MAX, &hooks->n_hooks[point], err) < 0)
                 return -1;
@@ -133,7 +134,7 @@ static int read_root(const struct tree *tree, struct mig_hooks *hooks, struct er
         if (tree_object(tree, &lists, err) < 0)
                 return -1;
         for (enum mig_hook_point point = 0; point < MIG_HOOK_POINTS; point++)
-                points[point] = mig_hook_point_name(point);
+                points[point] = hook_point_name(point);
         tree_check_keys(tree, &lists, points, ARRAY_SIZE(points));
         for (enum mig_hook_point point = 0; point < MIG_HOOK_POINTS; point++)
                 if (read_list(tree, &lists, point, hooks, err) < 0)
@@ -200,7 +201,7 @@ static char **join_environment(char *const *environment, char *const *own)
 }
 
 /* 0, or an errno. */
-static int start(pid_t *ret, const struct mig_hook *hook, char *const *environment, bool shows_output)
+static int hook_start(pid_t *ret, const struct mig_hook *hook, char *const *environment, bool shows_output)
 {
         _free_ char **joined = join_environment(environment, hook->environment);
         posix_spawn_file_actions_t actions;
@@ -223,7 +224,7 @@ static int run_hook(const struct mig_hook *hook, char *const *environment, bool 
 {
         int status = 0;
         pid_t pid;
-        int code = start(&pid, hook, environment, shows_output);
+        int code = hook_start(&pid, hook, environment, shows_output);
 
         if (code != 0)
                 return error_errno(
@@ -245,6 +246,6 @@ int mig_hooks_run(const struct mig_hooks *hooks, enum mig_hook_point point, char
 {
         for (size_t i = 0; i < hooks->n_hooks[point]; i++)
                 if (run_hook(&hooks->hooks[point][i], environment, shows_output, err) < 0)
-                        return error_prefix(err, "hook %zu of %s", i, mig_hook_point_name(point));
+                        return error_prefix(err, "hook %zu of %s", i, hook_point_name(point));
         return 0;
 }

@@ -38,9 +38,6 @@ struct mig_hooks {
         size_t n_hooks[MIG_HOOK_POINTS];
 };
 
-/* "apply-start", … */
-const char *mig_hook_point_name(enum mig_hook_point point);
-
 /* |name| is what messages call the text. |warn| may be NULL. What |ret| points to is in |arena|. */
 int mig_hooks_parse(struct mig_hooks *ret, struct arena *arena, const char *name, const char *text, size_t size,
         yaml_warn_fn *warn, void *warn_data, struct error *err) MUST_USE;

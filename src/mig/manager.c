@@ -5,7 +5,7 @@
 
 #include "base/macro.h"
 
-static bool enter(struct mig_manager *manager, enum mig_phase phase, uint64_t timeout_ms)
+static bool manager_enter(struct mig_manager *manager, enum mig_phase phase, uint64_t timeout_ms)
 {
         manager->phase = phase;
         manager->timeout_ms = timeout_ms;
@@ -26,14 +26,14 @@ static bool begin_idle(struct mig_manager *manager, enum mig_state state)
         manager->state = state;
         manager->failures = 0;
         manager->reason[0] = '\0';
-        return enter(manager, MIG_IDLE, 0);
+        return manager_enter(manager, MIG_IDLE, 0);
 }
 
 static bool begin_failed(struct mig_manager *manager)
 {
         manager->state = MIG_STATE_FAILED;
         manager->failures++;
-        return enter(manager, MIG_FAILED, manager->is_final ? 0 : retry_ms(manager));
+        return manager_enter(manager, MIG_FAILED, manager->is_final ? 0 : retry_ms(manager));
 }
 
 /* The newest configuration. Without one, there is nothing to do. */
@@ -45,10 +45,10 @@ static bool begin_planning(struct mig_manager *manager)
         manager->is_final = manager->is_broken = manager->is_stale = false;
         if (!*manager->config)
                 return begin_idle(manager, MIG_STATE_NONE);
-        return enter(manager, MIG_PLANNING, 0);
+        return manager_enter(manager, MIG_PLANNING, 0);
 }
 
-static bool finish(struct mig_manager *manager)
+static bool manager_finish(struct mig_manager *manager)
 {
         if (strcmp(manager->config, manager->wanted) != 0 || manager->outcome == MIG_STATE_NONE || manager->is_stale)
                 return begin_planning(manager);
@@ -56,16 +56,16 @@ static bool finish(struct mig_manager *manager)
 }
 
 /* Gives back what was withdrawn; the outcome is told when that is done. */
-static bool end(struct mig_manager *manager, enum mig_state outcome)
+static bool manager_end(struct mig_manager *manager, enum mig_state outcome)
 {
         manager->outcome = outcome;
-        return manager->is_withdrawn ? enter(manager, MIG_RETAKING, 0) : finish(manager);
+        return manager->is_withdrawn ? manager_enter(manager, MIG_RETAKING, 0) : manager_finish(manager);
 }
 
 static bool end_change(struct mig_manager *manager, enum mig_result result)
 {
         manager->results[result]++;
-        return end(manager, result == MIG_RESULT_APPLIED ? MIG_STATE_SUCCESS : MIG_STATE_FAILED);
+        return manager_end(manager, result == MIG_RESULT_APPLIED ? MIG_STATE_SUCCESS : MIG_STATE_FAILED);
 }
 
 static bool end_without_reboot(struct mig_manager *manager)
@@ -87,7 +87,7 @@ static bool on_needs_reboot(struct mig_manager *manager)
         if (!manager->may_reboot || manager->has_rebooted)
                 return end_without_reboot(manager);
         manager->state = MIG_STATE_REBOOTING;
-        return enter(manager, MIG_REBOOTING, MIG_REBOOT_MS);
+        return manager_enter(manager, MIG_REBOOTING, MIG_REBOOT_MS);
 }
 
 /* Before anything was touched: the newest name counts at once. */
@@ -95,7 +95,7 @@ static bool start_over(struct mig_manager *manager)
 {
         if (strcmp(manager->config, manager->wanted) == 0)
                 return false;
-        return *manager->wanted ? begin_planning(manager) : end(manager, MIG_STATE_NONE);
+        return *manager->wanted ? begin_planning(manager) : manager_end(manager, MIG_STATE_NONE);
 }
 
 static bool step_resuming(struct mig_manager *manager, enum mig_event event)
@@ -104,7 +104,7 @@ static bool step_resuming(struct mig_manager *manager, enum mig_event event)
         case MIG_EVENT_RESUMED:
                 manager->failures = 0;
                 manager->results[MIG_RESULT_RESUMED] += manager->is_withdrawn;
-                return end(manager, manager->is_broken ? MIG_STATE_FAILED : MIG_STATE_NONE);
+                return manager_end(manager, manager->is_broken ? MIG_STATE_FAILED : MIG_STATE_NONE);
         case MIG_EVENT_NEEDS_REBOOT:
                 memcpy(manager->config, manager->wanted, sizeof(manager->config));
                 manager->waits_for_name = !manager->is_told;
@@ -115,7 +115,7 @@ static bool step_resuming(struct mig_manager *manager, enum mig_event event)
                 manager->timeout_ms = retry_ms(manager);
                 return false;
         case MIG_EVENT_TIMEOUT:
-                return enter(manager, MIG_RESUMING, 0);
+                return manager_enter(manager, MIG_RESUMING, 0);
         default:
                 return false;
         }
@@ -129,12 +129,12 @@ static bool step_planning(struct mig_manager *manager, enum mig_event event)
         case MIG_EVENT_AGAIN:
                 return begin_planning(manager);
         case MIG_EVENT_SAME:
-                return end(manager, MIG_STATE_SUCCESS);
+                return manager_end(manager, MIG_STATE_SUCCESS);
         case MIG_EVENT_CHANGES:
                 manager->state = MIG_STATE_PENDING;
                 manager->reason[0] = '\0';
                 manager->is_withdrawn = true;
-                return enter(manager, MIG_WAITING, 0);
+                return manager_enter(manager, MIG_WAITING, 0);
         case MIG_EVENT_FAILED:
                 return end_change(manager, MIG_RESULT_REFUSED);
         default:
@@ -151,7 +151,7 @@ static bool step_waiting(struct mig_manager *manager, enum mig_event event)
                 return begin_planning(manager);
         case MIG_EVENT_UNHELD:
                 manager->reason[0] = '\0';
-                return enter(manager, MIG_RELEASING, MIG_RELEASE_MS);
+                return manager_enter(manager, MIG_RELEASING, MIG_RELEASE_MS);
         case MIG_EVENT_FAILED:
                 return end_change(manager, MIG_RESULT_REFUSED);
         default:
@@ -165,10 +165,10 @@ static bool step_releasing(struct mig_manager *manager, enum mig_event event)
         case MIG_EVENT_WANT:
                 return start_over(manager);
         case MIG_EVENT_HELD:
-                return enter(manager, MIG_WAITING, 0);
+                return manager_enter(manager, MIG_WAITING, 0);
         case MIG_EVENT_RELEASED:
                 manager->reason[0] = '\0';
-                return enter(manager, MIG_APPLYING, 0);
+                return manager_enter(manager, MIG_APPLYING, 0);
         case MIG_EVENT_TIMEOUT:
                 if (!*manager->reason)
                         snprintf(manager->reason, sizeof(manager->reason), "the GPUs are not released in time");
@@ -189,7 +189,7 @@ static bool step_applying(struct mig_manager *manager, enum mig_event event)
                 return on_needs_reboot(manager);
         case MIG_EVENT_BROKEN:
                 manager->is_broken = true;
-                return enter(manager, MIG_RESUMING, 0);
+                return manager_enter(manager, MIG_RESUMING, 0);
         case MIG_EVENT_FAILED:
                 return end_change(manager, MIG_RESULT_FAILED);
         default:
@@ -232,7 +232,7 @@ bool mig_manager_step(struct mig_manager *manager, enum mig_event event)
                 if (event != MIG_EVENT_RETAKEN)
                         return false;
                 manager->is_withdrawn = false;
-                return finish(manager);
+                return manager_finish(manager);
         case MIG_REBOOTING:
                 return step_rebooting(manager, event);
         }
@@ -242,7 +242,7 @@ bool mig_manager_step(struct mig_manager *manager, enum mig_event event)
 void mig_manager_begin(struct mig_manager *manager, bool is_withdrawn)
 {
         manager->is_withdrawn = is_withdrawn;
-        (void)enter(manager, MIG_RESUMING, 0);
+        (void)manager_enter(manager, MIG_RESUMING, 0);
 }
 
 bool mig_manager_want(struct mig_manager *manager, const char *name)

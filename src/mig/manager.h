@@ -78,7 +78,6 @@ enum mig_event {
         MIG_EVENT_RETAKEN,
         MIG_EVENT_TIMEOUT, /* of mig_manager.timeout_ms */
 };
-#define MIG_N_EVENTS (MIG_EVENT_TIMEOUT + 1)
 
 /* What the node's label says; NVIDIA's words. */
 enum mig_state { MIG_STATE_NONE, MIG_STATE_PENDING, MIG_STATE_SUCCESS, MIG_STATE_FAILED, MIG_STATE_REBOOTING };

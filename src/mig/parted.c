@@ -426,15 +426,6 @@ static int find_entry(const struct mig_parted_entry **ret, const struct mig_part
         return 0;
 }
 
-static const char *list_profiles(struct arena *arena, const struct mig_geometry *geometry)
-{
-        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
-
-        for (size_t i = 0; i < geometry->n_profiles; i++)
-                strbuf_printf(&text, "%s%s", i ? ", " : "", geometry->profiles[i].name);
-        return arena_strdup(arena, text.data);
-}
-
 static int resolve_profile(const char **ret, struct arena *arena, const struct mig_parted_entry *entry,
         const struct mig_node_gpu *gpu, const char *profile, struct error *err)
 {
@@ -446,18 +437,7 @@ static int resolve_profile(const char **ret, struct arena *arena, const struct m
         }
         return error_set(err, ERROR_INVALID, "%s%s%s: GPU %u (%s) has no such profile, use one of: %s",
                 entry->place ? entry->place : "", entry->place ? ".mig-devices." : "", profile, gpu->index, gpu->name,
-                list_profiles(arena, &gpu->geometry));
-}
-
-/* One profile may stand in an entry by two of its names. */
-static void add_count(struct mig_wanted_count *counts, size_t *n_counts, const struct mig_wanted_count *added)
-{
-        for (size_t i = 0; i < *n_counts; i++)
-                if (counts[i].compute == added->compute && strcmp(counts[i].profile, added->profile) == 0) {
-                        counts[i].count += added->count;
-                        return;
-                }
-        counts[(*n_counts)++] = *added;
+                mig_profile_text_list(arena, &gpu->geometry));
 }
 
 static int resolve_gpu(struct mig_wanted *ret, struct arena *arena, const struct mig_parted_entry *entry,
@@ -479,7 +459,7 @@ static int resolve_gpu(struct mig_wanted *ret, struct arena *arena, const struct
 
                 if (resolve_profile(&count.profile, arena, entry, gpu, count.profile, err) < 0)
                         return -1;
-                add_count(counts, &ret->n_counts, &count);
+                mig_wanted_add(counts, &ret->n_counts, &count); /* a profile may be there by two of its names */
         }
         return 0;
 }

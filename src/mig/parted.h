@@ -17,7 +17,7 @@
  * is left alone; entries of which one enables MIG and another disables it are an error: NVIDIA's program, which looks
  * at each, never has them fulfilled. A configuration that is for none of the node's
  * GPUs is an error: nobody who asks for it wants nothing. |devices| counts NVML's indices, whatever the filter says; an
- * index that the node does not have is for no GPU. The same structs are what is generated (mig/generate.h) and written.
+ * index that the node does not have is for no GPU. The same structs are what is generated and written.
  *
  * A profile may have any of the names that drivers give it (mig/profile_text.h). "1c.3g.20gb" is a compute instance
  * that has not all of its GPU instance: mig/shape.h says which share one.
@@ -116,3 +116,33 @@ void mig_parted_print(struct strbuf *text, const struct mig_parted *parted, bool
  * reports one.
  */
 const char *mig_parted_profile(const struct mig_gpu_profile *profile);
+
+/*
+ * The default configurations of a node, made of the profiles that its driver lists, as NVIDIA's mig-parted makes them
+ * (generate-config):
+ *
+ *   all-disabled    MIG off
+ *   all-enabled     MIG on, without devices
+ *   all-balanced    2 of one slice, 1 of two and, on GPUs of seven slices, 1 of three; of the smallest memory, without
+ *                   attributes
+ *   all-<profile>   as many of the profile as fit, '+' written as '.': all-1g.10gb, all-1g.10gb.me
+ *
+ * Where GPUs of several models have MIG, each entry has a filter. A configuration is there under every name that its
+ * profile has, the driver's and the one made from its numbers. Pure.
+ *
+ * What NVML says of the A30 is wrong, says NVIDIA's code; its profiles stand here. Before R550 the driver lists no
+ * profiles while MIG is disabled: the models that those drivers know have what is documented of them until MIG is
+ * enabled; any other has all-disabled and all-enabled only.
+ */
+void mig_generate(struct mig_parted *ret, struct arena *arena, const struct mig_node *node);
+
+/*
+ * The geometry that a node has, as one configuration. Pure. GPUs with the same are one entry; a filter is there only
+ * where models differ, and |devices| is "all" where the entry is for every GPU that its filter matches.
+ *
+ * A GPU instance without a compute instance is left out, as it has no MIG device. One with a compute instance of fewer
+ * slices has the name "1c.3g.20gb", which NVIDIA's mig-parted applies, and this program does not.
+ * An error names a GPU that could not be read.
+ */
+int mig_export(struct mig_parted *ret, struct arena *arena, const struct mig_node *node, const char *name,
+        struct error *err) MUST_USE;

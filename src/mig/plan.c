@@ -202,7 +202,7 @@ static const char *explain_engines(const struct problem *problem)
         return NULL;
 }
 
-static const char *explain(const struct problem *problem)
+static const char *plan_explain(const struct problem *problem)
 {
         unsigned int part[GEOMETRY_MAX_PROFILES] = {0};
         const char *why = explain_count(problem);
@@ -223,15 +223,6 @@ static const char *explain(const struct problem *problem)
 }
 
 /* ---- one GPU ---- */
-
-static const char *explain_unknown(struct arena *arena, const struct mig_geometry *geometry, const char *name)
-{
-        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
-
-        for (size_t i = 0; i < geometry->n_profiles; i++)
-                strbuf_printf(&text, "%s%s", i ? ", " : "", geometry->profiles[i].name);
-        return arena_printf(arena, "it has no profile %s; it has %s", name, text.data);
-}
 
 static void plan_let_go(struct mig_plan_gpu *plan, struct arena *arena, const struct mig_gpu_instance *const *known,
         size_t n_known, const struct geometry_change *change)
@@ -368,7 +359,8 @@ static const char *want(struct problem *problem, const struct mig_wanted_count *
         size_t at;
 
         if (!profile)
-                return explain_unknown(problem->arena, problem->geometry, count->profile);
+                return arena_printf(problem->arena, "it has no profile %s; it has %s", count->profile,
+                        mig_profile_text_list(problem->arena, problem->geometry));
         at = (size_t)(profile - problem->geometry->profiles);
         if (!count->compute)
                 problem->wanted[at] += count->count;
@@ -406,7 +398,17 @@ static const char *plan_instances(struct mig_plan_gpu *plan, struct arena *arena
                 if (trouble)
                         return trouble;
         }
-        return plan_divided(plan, &problem) ? NULL : explain(&problem);
+        return plan_divided(plan, &problem) ? NULL : plan_explain(&problem);
+}
+
+void mig_plan_settle(struct mig_plan_gpu *plan)
+{
+        const struct mig_geometry *geometry = &plan->gpu->geometry;
+        const bool is_enabled = plan->wanted->is_enabled;
+
+        plan->changes_mode = geometry->is_enabled != is_enabled || geometry->is_pending_enabled != is_enabled;
+        plan->needs_reset = geometry->is_enabled != is_enabled && geometry->mode_needs_reset;
+        plan->changes = plan->changes_mode || plan->n_goes || plan->n_made;
 }
 
 static const char *plan_named(struct mig_plan_gpu *plan, struct arena *arena)
@@ -426,14 +428,11 @@ static const char *plan_named(struct mig_plan_gpu *plan, struct arena *arena)
         } else {
                 plan_let_go(plan, arena, NULL, 0, &none);
         }
-        plan->changes_mode = gpu->geometry.is_enabled != plan->wanted->is_enabled ||
-                             gpu->geometry.is_pending_enabled != plan->wanted->is_enabled;
-        plan->needs_reset = gpu->geometry.is_enabled != plan->wanted->is_enabled && gpu->geometry.mode_needs_reset;
-        plan->changes = plan->changes_mode || plan->n_goes || plan->n_made;
+        mig_plan_settle(plan);
         return NULL;
 }
 
-static void plan_keep_all(struct mig_plan_gpu *plan, struct arena *arena)
+void mig_plan_keep_all(struct mig_plan_gpu *plan, struct arena *arena)
 {
         const struct mig_geometry *geometry = &plan->gpu->geometry;
         const struct mig_gpu_instance **stays =
@@ -456,7 +455,7 @@ void mig_plan_build(
                 if (wanted[i].is_named)
                         gpus[i].problem = plan_named(&gpus[i], arena);
                 if (!wanted[i].is_named || gpus[i].problem)
-                        plan_keep_all(&gpus[i], arena);
+                        mig_plan_keep_all(&gpus[i], arena);
                 plan.fits = plan.fits && !gpus[i].problem;
                 plan.changes = plan.changes || gpus[i].changes;
         }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/macro.h"
+#include "base/strbuf.h"
 #include "base/text.h"
 
 #define MAX_SLICES 99U
@@ -138,4 +139,13 @@ const struct mig_gpu_profile *mig_profile_text_find(const struct mig_geometry *g
                 n_near++;
         }
         return n_near == 1 ? near : NULL;
+}
+
+const char *mig_profile_text_list(struct arena *arena, const struct mig_geometry *geometry)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+
+        for (size_t i = 0; i < geometry->n_profiles; i++)
+                strbuf_printf(&text, "%s%s", i ? ", " : "", geometry->profiles[i].name);
+        return arena_strdup(arena, text.size ? text.data : "");
 }

@@ -36,3 +36,6 @@ const char *mig_profile_text_device(struct arena *arena, const char *profile, un
 
 /* The profile that |text|, that of a whole GPU instance, names on the GPU with |geometry|, or NULL. */
 const struct mig_gpu_profile *mig_profile_text_find(const struct mig_geometry *geometry, const char *text);
+
+/* "1g.5gb, 2g.10gb": the profiles of that GPU, in |arena|. */
+const char *mig_profile_text_list(struct arena *arena, const struct mig_geometry *geometry);

@@ -1,7 +1,7 @@
 /*
  * The record of a change of MIG geometry that is under way: a file in the state directory, replaced as a whole and on
  * the disk before each step is taken. There is none while nothing is under way. It has all that is needed to finish the
- * change or to undo it, by whoever comes next, after a kill and after a reboot.
+ * change or to undo it, by the next process, after a kill and after a reboot.
  *
  * An instance of a GPU that changes is an item, with what was last known of it:
  *
@@ -20,6 +20,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "mig/plan.h"
 
 #define MIG_RECORD_NAME "change.json" /* in the state directory */
 #define MIG_RECORD_GPUS_MAX 256U
@@ -85,3 +86,10 @@ int mig_record_remove(const char *path, struct error *err) MUST_USE;
 char *mig_record_print(const struct mig_record *record);
 int mig_record_parse(
         struct mig_record *ret, const char *text, size_t size, struct arena *arena, struct error *err) MUST_USE;
+
+/*
+ * The record of a change by |plan| of which nothing is done yet: all GPUs that it names and that have MIG. What is in
+ * |ret| is in |arena|, or borrowed from the plan.
+ */
+void mig_record_plan(struct mig_record *ret, struct arena *arena, const struct mig_plan *plan, const char *config,
+        const char *boot_id, bool may_wait);

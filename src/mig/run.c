@@ -36,7 +36,7 @@ static void run_step(struct mig_run *run, enum mig_event event);
 
 /* ---- the record ---- */
 
-static void read_record(struct mig_run *run)
+static void run_read_record(struct mig_run *run)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         struct error err;
@@ -48,7 +48,7 @@ static void read_record(struct mig_run *run)
                 log_warn("the record of a MIG change cannot be read", LOG_STR("file", run->record), LOG_ERR(&err));
 }
 
-static int write_record(const struct mig_run *run, struct error *err)
+static int run_write_record(const struct mig_run *run, struct error *err)
 {
         const char *text = run->handover.text;
 
@@ -241,7 +241,7 @@ static void begin_apply(struct mig_run *run)
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct error err;
 
-        if (write_record(run, &err) < 0) {
+        if (run_write_record(run, &err) < 0) {
                 mig_run_event(run, MIG_EVENT_FAILED, err.text);
                 return;
         }
@@ -256,7 +256,7 @@ static void on_run_timer(uv_timer_t *timer)
 }
 
 /* Attempts of several nodes do not come in step. */
-static void arm(struct mig_run *run)
+static void run_arm(struct mig_run *run)
 {
         uint64_t wait = run->manager.timeout_ms;
         bool is_retry = run->manager.phase == MIG_FAILED || run->manager.phase == MIG_RESUMING;
@@ -287,7 +287,7 @@ static void begin_phase(struct mig_run *run)
         }
 }
 
-static void report(const struct mig_run *run)
+static void run_report(const struct mig_run *run)
 {
         const struct mig_manager *manager = &run->manager;
 
@@ -317,8 +317,8 @@ static void run_step(struct mig_run *run, enum mig_event event)
         if (!mig_manager_step(&run->manager, event)) {
                 if (event != MIG_EVENT_FAILED || phase != MIG_RESUMING)
                         return;
-                arm(run);
-                report(run);
+                run_arm(run);
+                run_report(run);
                 run->options.changed(false, run->options.data);
                 return;
         }
@@ -326,8 +326,8 @@ static void run_step(struct mig_run *run, enum mig_event event)
         if (run->child)
                 child_cancel(TAKE_PTR(run->child));
         take_handover(run, event);
-        arm(run);
-        report(run);
+        run_arm(run);
+        run_report(run);
         run->options.changed(true, run->options.data);
         if (step == run->steps)
                 begin_phase(run);
@@ -367,7 +367,7 @@ void mig_run_explain(struct mig_run *run, const char *reason)
         if (strncmp(run->manager.reason, reason, MIG_REASON_SIZE - 1) == 0)
                 return;
         snprintf(run->manager.reason, MIG_REASON_SIZE, "%s", reason);
-        report(run);
+        run_report(run);
         run->options.changed(false, run->options.data);
 }
 
@@ -424,7 +424,7 @@ struct mig_run *mig_run_new(const struct mig_run_options *options)
         run->handover = run->next = (struct mig_handover){.config = "", .text = "", .reason = ""};
         uv_timer_init(options->loop, &run->timer);
         run->timer.data = run;
-        read_record(run);
+        run_read_record(run);
         return run;
 }
 

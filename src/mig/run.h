@@ -74,7 +74,7 @@ void mig_run_explain(struct mig_run *run, const char *reason);
 void mig_run_set_mode_change(struct mig_run *run, const char *mode_change, const char *why);
 
 const struct mig_manager *mig_run_manager(const struct mig_run *run);
-/* What is withdrawn now; valid until the loop goes on. */
+/* What is withdrawn now; valid until the loop continues. */
 const struct mig_handover *mig_run_handover(const struct mig_run *run);
 
 /* A child that works is killed; who begins next resumes. No callback after this. Accepts NULL, returns NULL. */

@@ -63,7 +63,7 @@ static int check_unused(const struct nvml *nvml, const char *uuid, struct error 
         return error_set(err, ERROR_UNAVAILABLE, "used by process%s %s", users.count > 1 ? "es" : "", names.text.data);
 }
 
-static int check_gpu(const struct nvml *nvml, const struct mig_plan_gpu *plan, struct error *err)
+static int users_check_gpu(const struct nvml *nvml, const struct mig_plan_gpu *plan, struct error *err)
 {
         for (size_t i = 0; i < plan->n_goes; i++) {
                 const struct mig_gpu_instance *instance = plan->goes[i];
@@ -81,7 +81,7 @@ static int check_gpu(const struct nvml *nvml, const struct mig_plan_gpu *plan, s
 int mig_users_check(const struct nvml *nvml, const struct mig_plan *plan, struct error *err)
 {
         for (size_t i = 0; i < plan->n_gpus; i++)
-                if (plan->gpus[i].changes && check_gpu(nvml, &plan->gpus[i], err) < 0)
+                if (plan->gpus[i].changes && users_check_gpu(nvml, &plan->gpus[i], err) < 0)
                         return error_prefix(err, "GPU %u (%s)", plan->gpus[i].gpu->index, plan->gpus[i].gpu->uuid);
         return 0;
 }

@@ -4,7 +4,7 @@
  *
  * Example: the record says that 3g.40gb at 4 is MAKING, and the driver has it without its compute instance. Then it is
  * that item's, stays MAKING, and has to go before it is made again. A 1g.10gb at 0 that the record does not have, or
- * has as ABSENT and not wanted, is external: somebody else made it since.
+ * has as ABSENT and not wanted, is external: another program made it since.
  */
 #pragma once
 
@@ -16,7 +16,7 @@ struct mig_view {
         struct mig_gpu gpu;
         struct mig_geometry geometry;
         const struct mig_gpu_instance *instances[MIG_RECORD_ITEMS_MAX]; /* of each item, or NULL */
-        bool is_met[MIG_RECORD_ITEMS_MAX];       /* somebody else made just what is to be there */
+        bool is_met[MIG_RECORD_ITEMS_MAX];       /* another program made just what is to be there */
         const struct mig_gpu_instance *external; /* the first that is nobody's; NULL: none */
 };
 

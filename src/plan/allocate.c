@@ -100,7 +100,7 @@ static int collect_parts(const struct request *request, const char *const *ids, 
         uint8_t *seen = ARENA_ARRAY(request->arena, uint8_t, resource->n_devices);
         uint32_t *part_of = ARENA_ARRAY(request->arena, uint32_t, resource->n_units);
 
-        answer->parts = ARENA_ARRAY(request->arena, struct allocate_part, MIN(n_ids, resource->n_units));
+        answer->parts = ARENA_ARRAY(request->arena, struct mps_part, MIN(n_ids, resource->n_units));
         for (size_t i = 0; i < n_ids; i++) {
                 const struct device *device = map_find(&resource->by_id, ids[i]);
                 uint32_t *part;
@@ -114,7 +114,8 @@ static int collect_parts(const struct request *request, const char *const *ids, 
                 part = &part_of[device->unit];
                 if (*part == 0) {
                         *part = (uint32_t)++answer->n_parts;
-                        answer->parts[*part - 1].unit = &resource->units[device->unit];
+                        answer->parts[*part - 1] =
+                                (struct mps_part){.resource = resource, .unit = &resource->units[device->unit]};
                 }
                 answer->parts[*part - 1].replicas++;
         }
@@ -122,7 +123,7 @@ static int collect_parts(const struct request *request, const char *const *ids, 
 }
 
 /*
- * All replicas come from the unit that the request is bound to, whatever the ids say: accounting follows the
+ * All replicas come from the unit that the request is bound to, not from those of the ids: accounting follows the
  * allocation.
  */
 static int bind_parts(const struct request *request, struct error *err)
@@ -146,15 +147,15 @@ static int bind_parts(const struct request *request, struct error *err)
                 return error_set(err, ERROR_INVALID,
                         "invalid request for resource '%s': %u replicas of %s, which has %u", resource->name, replicas,
                         unit->uuid, unit->replicas);
-        answer->parts[0] = (struct allocate_part){.unit = unit, .replicas = replicas};
+        answer->parts[0] = (struct mps_part){.resource = resource, .unit = unit, .replicas = replicas};
         answer->n_parts = 1;
         return 0;
 }
 
-static void add_shares(const struct request *request)
+static void allocate_add_shares(const struct request *request)
 {
         for (size_t i = 0; i < request->answer->n_parts; i++) {
-                struct allocate_part *part = &request->answer->parts[i];
+                struct mps_part *part = &request->answer->parts[i];
 
                 part->share = share_of(request->resource, part->unit, part->replicas);
         }
@@ -169,7 +170,7 @@ static const struct unit *first_shared_unit(const struct allocate_answer *answer
         return NULL;
 }
 
-static int check_size(const struct request *request, size_t n_ids, struct error *err)
+static int allocate_check_size(const struct request *request, size_t n_ids, struct error *err)
 {
         const struct resource *resource = request->resource;
 
@@ -182,7 +183,7 @@ static int check_size(const struct request *request, size_t n_ids, struct error 
 }
 
 /* An MPS client has one control daemon. If each unit has a daemon of its own, the client sees only one unit. */
-static int check_units(const struct request *request, struct error *err)
+static int allocate_check_units(const struct request *request, struct error *err)
 {
         const struct resource *resource = request->resource;
 
@@ -323,28 +324,17 @@ static void add_memory_limit(const struct request *request)
 }
 
 /*
- * One percentage counts for the whole process, so with several units the smallest is used: no allocation is exceeded.
- */
-static void add_threads(const struct request *request)
-{
-        const struct allocate_answer *answer = request->answer;
-        unsigned int permille = 1000;
-
-        for (size_t i = 0; i < answer->n_parts; i++)
-                permille = MIN(permille, answer->parts[i].share.threads_permille);
-        add_pair(request, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", mps_limits_threads(request->arena, permille));
-}
-
-/*
  * The container's own limits, if the daemon's defaults do not set them. In a partition percentages have no effect. A
  * namespace limits memory itself, and the variable could only lift that: plan/mps_limits.h.
  */
-static void add_limits(const struct request *request)
+static void allocate_add_limits(const struct request *request)
 {
         if (request->binding && request->binding->partition)
                 add_pair(request, "CUDA_MPS_SM_PARTITION", arena_strdup(request->arena, request->binding->partition));
         else
-                add_threads(request);
+                add_pair(request, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
+                        mps_limits_threads(
+                                request->arena, mps_parts_threads(request->answer->parts, request->answer->n_parts)));
         if (!is_in_namespace(request))
                 add_memory_limit(request);
 }
@@ -352,8 +342,7 @@ static void add_limits(const struct request *request)
 static void add_facts(const struct request *request)
 {
         const struct allocate_binding *binding = request->binding;
-        const struct allocate_part *part = &request->answer->parts[0];
-        const struct mps_part held = {request->resource, part->unit, part->replicas, part->share};
+        const struct mps_part *part = &request->answer->parts[0];
         struct mps_fact facts[MPS_FACTS_MAX];
         size_t count;
 
@@ -361,7 +350,7 @@ static void add_facts(const struct request *request)
                 add_pair(request, "WARPSHARE_GRANT", arena_strdup(request->arena, binding->allocation));
         if (request->answer->n_parts > 1)
                 return;
-        count = mps_facts(facts, request->arena, &held,
+        count = mps_facts(facts, request->arena, part,
                 binding && binding->allocation ? binding->tier
                                                : share_tier(request->plan, request->resource, part->unit),
                 binding ? binding->sms : 0);
@@ -388,7 +377,7 @@ static void add_mps(const struct request *request, const struct unit *unit)
         if (request->resource->provisioning != PROVISIONING_UNIFORM &&
                 (!is_reported_at_start || has_variables(request) ||
                         request->resource->provisioning == PROVISIONING_DECLARED))
-                add_limits(request);
+                allocate_add_limits(request);
         if (!is_reported_at_start)
                 add_facts(request);
 }
@@ -419,7 +408,7 @@ static void add_volumes(const struct request *request)
 /* ---- device nodes ---- */
 
 /* MIG devices of one GPU share its node, and those of one GPU instance share the instance's node. */
-static void add_node(const struct request *request, const char *path)
+static void allocate_add_node(const struct request *request, const char *path)
 {
         struct allocate_answer *answer = request->answer;
 
@@ -436,7 +425,7 @@ static void add_node(const struct request *request, const char *path)
 static void add_numbered_node(const struct request *request, const char *stem, int minor)
 {
         if (minor >= 0)
-                add_node(request, arena_printf(request->arena, "%s%d", stem, minor));
+                allocate_add_node(request, arena_printf(request->arena, "%s%d", stem, minor));
 }
 
 static void add_unit_nodes(const struct request *request, const struct unit *unit)
@@ -454,12 +443,12 @@ static void add_nvml_nodes(const struct request *request)
 
         for (size_t i = 0; i < ARRAY_SIZE(control_nodes); i++)
                 if (request->plan->inventory->nodes & control_nodes[i].bit)
-                        add_node(request, control_nodes[i].path);
+                        allocate_add_node(request, control_nodes[i].path);
         for (size_t i = 0; i < answer->n_parts; i++)
                 add_unit_nodes(request, answer->parts[i].unit);
 }
 
-static void add_nodes(const struct request *request)
+static void allocate_add_nodes(const struct request *request)
 {
         struct allocate_answer *answer = request->answer;
 
@@ -470,13 +459,13 @@ static void add_nodes(const struct request *request)
                 break;
         case PLATFORM_WSL:
                 if (answer->n_parts)
-                        add_node(request, "/dev/dxg");
+                        allocate_add_node(request, "/dev/dxg");
                 break;
         case PLATFORM_TEGRA:
                 break;
         }
         if (has_imex_channel(request))
-                add_node(request, "/dev/nvidia-caps-imex-channels/channel" IMEX_CHANNEL);
+                allocate_add_node(request, "/dev/nvidia-caps-imex-channels/channel" IMEX_CHANNEL);
 }
 
 /* ---- the answer ---- */
@@ -502,7 +491,7 @@ static void fill_answer(const struct request *request)
         if (config->device_lists & DEVICE_LIST_VOLUME_MOUNTS)
                 add_volumes(request);
         if (config->pass_device_specs)
-                add_nodes(request);
+                allocate_add_nodes(request);
 }
 
 int allocate(struct allocate_answer *ret, struct arena *arena, const struct plan *plan, const struct resource *resource,
@@ -520,10 +509,10 @@ int allocate(struct allocate_answer *ret, struct arena *arena, const struct plan
         };
 
         if (collect_parts(&request, wanted->ids, wanted->n_ids, err) < 0 ||
-                check_size(&request, wanted->n_ids, err) < 0 || bind_parts(&request, err) < 0 ||
-                check_units(&request, err) < 0)
+                allocate_check_size(&request, wanted->n_ids, err) < 0 || bind_parts(&request, err) < 0 ||
+                allocate_check_units(&request, err) < 0)
                 return -1;
-        add_shares(&request);
+        allocate_add_shares(&request);
         collect_names(&request);
         fill_answer(&request);
         *ret = answer;

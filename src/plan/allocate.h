@@ -30,8 +30,7 @@
  */
 #pragma once
 
-#include "plan/plan.h"
-#include "plan/share.h"
+#include "plan/mps_limits.h"
 
 struct allocate_pair {
         const char *name;
@@ -50,13 +49,6 @@ struct allocate_node {
         const char *permissions; /* "rw" */
 };
 
-/* What one container holds of one unit. */
-struct allocate_part {
-        const struct unit *unit;
-        unsigned int replicas;
-        struct share share;
-};
-
 struct allocate_answer {
         struct allocate_pair *environment;
         size_t n_environment;
@@ -68,14 +60,14 @@ struct allocate_answer {
         size_t n_nodes;
         const char **cdi_devices; /* qualified names, for the CRI */
         size_t n_cdi_devices;
-        struct allocate_part *parts; /* units in the order in which the request names them first */
+        struct mps_part *parts; /* units in the order in which the request names them first */
         size_t n_parts;
 };
 
 /* Where the ledger (plan/allocations.h) and `warpshare mps` put a request. All NULL and zero: the ids decide. */
 struct allocate_binding {
         const char *allocation; /* id of the allocation: WARPSHARE_GRANT */
-        const char *unit;       /* UUID of the unit of all its replicas, whatever the ids say; or NULL */
+        const char *unit;       /* UUID of the unit of all its replicas, instead of the ids'; or NULL */
         enum mps_tier tier;     /* how the share is enforced */
         const char *pipe;       /* directory below the MPS root to mount instead of the daemon's; or NULL */
         const char *shm;        /* directory below the MPS root that is its daemon's /dev/shm; NULL: the node's */

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "plan/allocations_parts.h"
+#include "plan/allocation_table.h"
 
 /* ---- ledger ---- */
 
@@ -167,7 +167,7 @@ static bool is_on_unit(const struct allocation_entry *entry, const struct resour
 }
 
 /* It is bound to a unit of |to|. Where it is bound to none, the unit of its first id counts. */
-static bool moves_along(
+static bool is_on_target(
         const struct allocation_entry *entry, const struct resource *from UNUSED, const struct resource *to)
 {
         if (entry->unit)
@@ -175,12 +175,12 @@ static bool moves_along(
         return map_find(&to->by_id, entry->devices[0]);
 }
 
-static bool strays(const struct allocation_entry *entry, const struct resource *from, const struct resource *to)
+static bool has_no_unit(const struct allocation_entry *entry, const struct resource *from, const struct resource *to)
 {
         return !is_on_unit(entry, from) && map_find(&to->by_id, entry->devices[0]);
 }
 
-static bool goes_anyway(const struct allocation_entry *entry UNUSED, const struct resource *from UNUSED,
+static bool is_any(const struct allocation_entry *entry UNUSED, const struct resource *from UNUSED,
         const struct resource *to UNUSED)
 {
         return true;
@@ -203,17 +203,17 @@ static void move(struct allocations *from, struct allocations *to,
 
 void allocations_move(struct allocations *from, struct allocations *to)
 {
-        move(from, to, moves_along);
+        move(from, to, is_on_target);
 }
 
 void allocations_move_strays(struct allocations *from, struct allocations *to)
 {
-        move(from, to, strays);
+        move(from, to, has_no_unit);
 }
 
 void allocations_move_all(struct allocations *from, struct allocations *to)
 {
-        move(from, to, goes_anyway);
+        move(from, to, is_any);
 }
 
 /* ---- a request ---- */

@@ -65,7 +65,7 @@ struct allocations_moment {
         int64_t date;  /* seconds since the epoch */
 };
 
-/* What kubelet says that one container holds of this resource. */
+/* A container and the devices of this resource that it holds, as kubelet says. */
 struct allocations_held {
         const char *const *devices;
         size_t n_devices;
@@ -98,7 +98,7 @@ size_t allocations_capacity(const struct resource *resource, unsigned int max_pe
 size_t allocations_n_reserved(const struct resource *resource);
 bool allocations_reserved_is_much(const struct resource *resource);
 
-/* What an admin can do about it: for logs and tables. */
+/* A hint for the administrator, for logs and tables. */
 #define ALLOCATIONS_LEVER                                                                                              \
         "to reserve fewer, set a smaller maxPerRequest; to reserve none, set scope: individual, or reserve: none, "    \
         "with which a pod may be refused"
@@ -120,7 +120,7 @@ void allocations_renew(struct allocations *allocations, const char *id, int64_t 
 
 /*
  * What kubelet's list says, whole, as of |as_of| on the clock of the allocations: allocations made before that which it
- * does not have are over. |released| hears their ids; it must not change the allocations. Allocations that the ledger
+ * does not have are over. |released| gets their ids; it must not change the allocations. Allocations that the ledger
  * does not know (the agent started anew without its record) are entered as what was answered for them says, and where
  * that is not known, with an id of their own and the unit of most of their ids. So are those whose ids the text of
  * allocations_read() has for another, which then ends as any that is not in the list. Where that text has another unit
@@ -128,7 +128,7 @@ void allocations_renew(struct allocations *allocations, const char *id, int64_t 
  *
  * kubelet records a request after our answer has reached it, so |as_of| lies some seconds before the question; but it
  * sends no Allocate before it has recorded the one before, so what is asked on behalf of one that found no room, and
- * only that, judges all: INT64_MAX.
+ * only that, counts for all: INT64_MAX.
  * pod-resources has no init containers, and is empty while kubelet starts: containers that only the checkpoint has
  * (plan/checkpoint.h) and whose pod may be alive belong into |held|, too.
  *
@@ -140,7 +140,7 @@ bool allocations_sync(struct allocations *allocations, const struct allocations_
 /* The unit is healthy or not: ids of one that is not are neither advertised nor counted as room. All are at first. */
 void allocations_set_unit_health(struct allocations *allocations, const char *uuid, bool healthy);
 
-/* Of small letters, digits and '_', and not long: it may be a part of a file's name. */
+/* The id consists of small letters, digits and '_', and is not long: it may be a part of a file's name. */
 bool allocations_is_id(const char *id);
 
 /* By position in resource->devices: ids of healthy units that are free and not advertised now. */
@@ -152,9 +152,12 @@ const struct allocation *allocations_get(const struct allocations *allocations, 
 /* The newest allocation that has the id, or NULL. */
 const struct allocation *allocations_of_device(const struct allocations *allocations, const char *device);
 
-/* What is held of the units that |to| has goes over to it; the rest stays. */
+/* Moves allocations whose unit |to| has. */
 void allocations_move(struct allocations *from, struct allocations *to);
-/* Likewise what is held of no unit that |from| has, by ids of |to|: the record may be damaged, or the unit away. */
+/*
+ * Moves allocations whose unit |from| lacks and whose first id |to| has: the record may be damaged, or the unit is not
+ * on the node.
+ */
 void allocations_move_strays(struct allocations *from, struct allocations *to);
 void allocations_move_all(struct allocations *from, struct allocations *to);
 
@@ -164,7 +167,7 @@ char *allocations_write_all(const struct allocations *const *allocations, size_t
  * And back, added to what is there: allocations that are malformed, or whose id is there already, are left out. An
  * error, and no change, where the text is no JSON object with a list of allocations or is longer than
  * ALLOCATIONS_TEXT_MAX. They count as granted at |clock|: the agent before may have answered a moment ago.
- * allocations_each() only tells them, each for as long as the call.
+ * allocations_each() calls |each| with each of them, which is valid during the call.
  */
 int allocations_each(const char *text, size_t length, void (*each)(const struct allocation *allocation, void *data),
         void *data, struct error *err) MUST_USE;

@@ -5,7 +5,7 @@
 
 #include "base/strbuf.h"
 #include "base/data/json_fields.h"
-#include "plan/allocations_parts.h"
+#include "plan/allocation_table.h"
 
 #define ID_MAX ((size_t)64)
 

@@ -2,7 +2,7 @@
  * Chooses the free ids that are reserved. Ids and room are counted separately: after a request that mixed units, a unit
  * may have more free ids than room for them, or fewer.
  */
-#include "plan/allocations_parts.h"
+#include "plan/allocation_table.h"
 
 uint32_t place_room(const struct allocations *allocations, size_t unit, uint32_t moved)
 {

@@ -6,8 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/text.h"
-#include "plan/allocations_parts.h"
+#include "plan/allocation_table.h"
 
 /* An allocation that has an id. */
 struct mention {
@@ -113,10 +114,9 @@ static uint64_t hash_of(const struct allocations_held *held)
         uint64_t sum = 0;
 
         for (size_t i = 0; i < held->n_devices; i++) {
-                uint64_t hash = UINT64_C(0xcbf29ce484222325);
+                uint64_t hash = HASH_INIT;
 
-                for (const char *at = held->devices[i]; *at; at++)
-                        hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
+                hash_add(&hash, held->devices[i], strlen(held->devices[i]));
                 sum += hash; /* independent of the order */
         }
         return sum;
@@ -216,7 +216,7 @@ static bool is_out_of_date(const struct sync *sync, const struct allocations_hel
  * Matches an entry with its allocation. If an id was allocated after the list, the entry is ignored. If no allocation
  * has exactly its ids, it is entered.
  */
-static void judge_entry(struct sync *sync, const struct allocations_held *held)
+static void match_entry(struct sync *sync, const struct allocations_held *held)
 {
         struct allocation_entry *same = find_same(sync, held);
 
@@ -242,7 +242,7 @@ bool allocations_sync(struct allocations *allocations, const struct allocations_
                 mention(&sync, allocations->all[i]);
         }
         for (size_t i = 0; i < n_held; i++)
-                judge_entry(&sync, &held[i]);
+                match_entry(&sync, &held[i]);
         for (size_t i = 0; i < allocations->n_all; i++) {
                 struct allocation_entry *entry = allocations->all[i];
 

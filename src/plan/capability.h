@@ -1,6 +1,6 @@
 /*
- * What a GPU and its driver support for MPS, according to NVIDIA's MPS manual. Pure. This is what a plan may expect;
- * mps/control/control.h finds out what the node's control program really supports.
+ * The features of MPS that a GPU and its driver support, according to NVIDIA's MPS manual, for a plan to expect;
+ * mps/control/control.h finds out what the node's control program really supports. Pure.
  */
 #pragma once
 

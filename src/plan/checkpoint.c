@@ -11,7 +11,7 @@
 /* Kubernetes names and device ids are shorter. */
 #define NAME_MAX_LENGTH ((size_t)255)
 
-static const char *name_of(const json_t *json)
+static const char *checkpoint_name(const json_t *json)
 {
         const char *text = json_string_value(json);
 
@@ -25,10 +25,10 @@ struct ids {
         size_t count;
 };
 
-static void add_list(struct ids *ids, const json_t *list)
+static void checkpoint_add_list(struct ids *ids, const json_t *list)
 {
         for (size_t i = 0; i < json_array_size(list); i++) {
-                const char *id = name_of(json_array_get(list, i));
+                const char *id = checkpoint_name(json_array_get(list, i));
 
                 if (!id || map_find(&ids->seen, id))
                         continue;
@@ -48,18 +48,19 @@ static void read_ids(struct checkpoint_entry *entry, struct arena *arena, json_t
 
         json_object_foreach(json, key, list) most += json_array_size(list);
         ids.ids = ARENA_ARRAY(arena, const char *, most);
-        add_list(&ids, json);
-        json_object_foreach(json, key, list) add_list(&ids, list);
+        checkpoint_add_list(&ids, json);
+        json_object_foreach(json, key, list) checkpoint_add_list(&ids, list);
         map_done(&ids.seen);
         entry->devices = ids.ids;
         entry->n_devices = ids.count;
 }
 
-static bool read_entry(struct checkpoint_entry *ret, struct arena *arena, const char *prefix, const json_t *json)
+static bool checkpoint_read_entry(
+        struct checkpoint_entry *ret, struct arena *arena, const char *prefix, const json_t *json)
 {
-        const char *pod_uid = name_of(json_object_get(json, "PodUID"));
-        const char *container = name_of(json_object_get(json, "ContainerName"));
-        const char *resource = name_of(json_object_get(json, "ResourceName"));
+        const char *pod_uid = checkpoint_name(json_object_get(json, "PodUID"));
+        const char *container = checkpoint_name(json_object_get(json, "ContainerName"));
+        const char *resource = checkpoint_name(json_object_get(json, "ResourceName"));
         const char *answer = json_string_value(json_object_get(json, "AllocResp"));
 
         if (!pod_uid || !container || !resource || !text_starts_with(resource, prefix))
@@ -96,7 +97,8 @@ int checkpoint_read(struct checkpoint *ret, struct arena *arena, const char *pre
         entries = ARENA_ARRAY(arena, struct checkpoint_entry, json_array_size(list));
         ret->n_entries = 0;
         for (size_t i = 0; i < json_array_size(list); i++)
-                ret->n_entries += read_entry(&entries[ret->n_entries], arena, prefix, json_array_get(list, i));
+                ret->n_entries +=
+                        checkpoint_read_entry(&entries[ret->n_entries], arena, prefix, json_array_get(list, i));
         ret->entries = entries;
         json_decref(root);
         return 0;

@@ -20,7 +20,7 @@
 /* The longest text that is accepted. */
 #define CHECKPOINT_MAX ((size_t)16 * 1024 * 1024)
 
-/* What one container holds of one resource. */
+/* The devices of one resource that one container holds. */
 struct checkpoint_entry {
         const char *pod_uid;
         const char *container;

@@ -22,38 +22,26 @@ static const struct shared_resource *share_for(struct arena *arena, const struct
         return shared;
 }
 
-static struct unit unit_of(const struct config *config, const struct shared_resource *shared,
-        const struct inventory *inventory, size_t position)
+static void claimable_add_unit(struct arena *arena, const struct config *config, const struct shared_resource *shared,
+        const struct inventory *inventory, size_t position, const struct mig_device *mig, struct unit *ret)
 {
-        return (struct unit){
-                .base_name = config->dra.driver_name,
-                .name = config->dra.driver_name,
-                .gpu = &inventory->gpus[position],
-                .shared = shared,
-                .replicas = 1,
-                .position = position,
-        };
+        *ret = unit_make(arena, inventory, position, mig);
+        ret->base_name = ret->name = config->dra.driver_name;
+        ret->shared = shared;
+        ret->memory = share_memory_of(config->dra.memory_mib, ret->gpu, mig);
 }
 
-static size_t add_units(struct arena *arena, const struct config *config, const struct shared_resource *shared,
+static size_t claimable_add_gpu(struct arena *arena, const struct config *config, const struct shared_resource *shared,
         const struct inventory *inventory, size_t position, struct unit *ret)
 {
         const struct gpu *gpu = &inventory->gpus[position];
 
         if (!gpu->mig_enabled) {
-                ret[0] = unit_of(config, shared, inventory, position);
-                ret[0].uuid = gpu->uuid;
-                ret[0].index = arena_printf(arena, "%u", gpu->index);
-                ret[0].memory = share_memory_of(config->dra.memory_mib, gpu, NULL);
+                claimable_add_unit(arena, config, shared, inventory, position, NULL, ret);
                 return 1;
         }
-        for (size_t i = 0; i < gpu->n_mig_devices; i++) {
-                ret[i] = unit_of(config, shared, inventory, position);
-                ret[i].uuid = gpu->mig_devices[i].uuid;
-                ret[i].index = arena_printf(arena, "%u:%u", gpu->index, gpu->mig_devices[i].index);
-                ret[i].mig = &gpu->mig_devices[i];
-                ret[i].memory = share_memory_of(config->dra.memory_mib, gpu, ret[i].mig);
-        }
+        for (size_t i = 0; i < gpu->n_mig_devices; i++)
+                claimable_add_unit(arena, config, shared, inventory, position, &gpu->mig_devices[i], &ret[i]);
         return gpu->n_mig_devices;
 }
 
@@ -72,7 +60,7 @@ const struct resource *claimable_units(
         count = 0;
         for (size_t i = 0; i < inventory->n_gpus; i++)
                 if (plan_leaves_to_dra(config, inventory, &inventory->gpus[i]))
-                        count += add_units(arena, config, shared, inventory, i, &units[count]);
+                        count += claimable_add_gpu(arena, config, shared, inventory, i, &units[count]);
         if (count == 0 && !config->dra.enabled)
                 return NULL;
         resource = ARENA_NEW(arena, struct resource);

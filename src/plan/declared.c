@@ -12,7 +12,7 @@
 
 /* ---- the container ---- */
 
-static const json_t *find_named(const json_t *list, const char *name)
+static const json_t *declared_find(const json_t *list, const char *name)
 {
         size_t i;
         const json_t *item;
@@ -33,14 +33,14 @@ static const json_t *find_container(const json_t *pod, const char *name)
         const json_t *found = NULL;
 
         for (size_t i = 0; i < ARRAY_SIZE(lists) && !found; i++)
-                found = find_named(json_object_get(json_object_get(pod, "spec"), lists[i]), name);
+                found = declared_find(json_object_get(json_object_get(pod, "spec"), lists[i]), name);
         return found;
 }
 
 /* The literal value of the variable, or NULL; |*ret_is_set|: it has a value, perhaps from elsewhere. */
 static const char *variable_of(const json_t *container, const char *name, bool *ret_is_set)
 {
-        const json_t *variable = find_named(json_object_get(container, "env"), name);
+        const json_t *variable = declared_find(json_object_get(container, "env"), name);
         const char *value = json_string_value(json_object_get(variable, "value"));
 
         *ret_is_set = variable && (json_object_get(variable, "valueFrom") || (value && *value));
@@ -119,7 +119,7 @@ static const char *say_fault(
         return text;
 }
 
-static void read_threads(struct declared *said, struct arena *arena, const json_t *pod, const char *container)
+static void declared_read_threads(struct declared *said, struct arena *arena, const json_t *pod, const char *container)
 {
         const char *key;
         const char *value = annotation_of(arena, pod, DECLARED_THREADS, container, &key);
@@ -131,7 +131,7 @@ static void read_threads(struct declared *said, struct arena *arena, const json_
         }
 }
 
-static void read_memory(struct declared *said, struct arena *arena, const json_t *pod, const char *container)
+static void declared_read_memory(struct declared *said, struct arena *arena, const json_t *pod, const char *container)
 {
         const char *key;
         const char *value = annotation_of(arena, pod, DECLARED_MEMORY, container, &key);
@@ -168,9 +168,9 @@ struct declared declared_read(struct arena *arena, const json_t *pod, const char
         said.is_unclear |= (said.has_own_threads && !threads) || (said.has_own_memory && !memory) ||
                            json_array_size(json_object_get(found, "envFrom")) > 0;
         if (!said.has_own_threads)
-                read_threads(&said, arena, pod, container);
+                declared_read_threads(&said, arena, pod, container);
         if (!said.has_own_memory)
-                read_memory(&said, arena, pod, container);
+                declared_read_memory(&said, arena, pod, container);
         return said;
 }
 

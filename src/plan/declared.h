@@ -29,14 +29,14 @@ struct declared {
         bool has_own_threads;          /* by a variable of the container */
         uint64_t memory_mib;           /* by an annotation; 0: not declared */
         const char *own_memory;        /* the variable's value, or NULL */
-        bool has_own_memory;           /* by a variable of the container, whatever its value */
+        bool has_own_memory;           /* by a variable of the container, with any value */
         bool is_unclear;               /* the values of its variables are not known */
         const char *fault;             /* an invalid value, with its place and what to do; NULL: none */
 };
 
 /*
- * What |container| of |pod|, a Pod of the API, declares. In |arena|. If there is no such container, nothing is
- * declared.
+ * Reads what |container| of |pod|, a Pod of the API, declares, into |arena|. A container that the pod does not have
+ * declares nothing.
  */
 struct declared declared_read(struct arena *arena, const json_t *pod, const char *container);
 

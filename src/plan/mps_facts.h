@@ -6,7 +6,7 @@
  *   WARPSHARE_FRACTION           "0.35": of the unit's usable memory; under uniform one replica's, however many it has
  *   WARPSHARE_MEMORY_LIMIT_MIB   "8332", where the memory is known
  *   WARPSHARE_THREAD_PERCENTAGE  "35.0"
- *   WARPSHARE_SMS                "24", where the unit tells how many it has
+ *   WARPSHARE_SMS                "24", where the unit reports how many it has
  *   WARPSHARE_TIER               "verified", "verified-no-memory-limit": mps_tier_promise()
  *
  * A container that holds parts of several units gets none of these, since they would not describe any single unit.

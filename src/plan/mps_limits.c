@@ -47,7 +47,7 @@ bool mps_limits_at_start(const struct plan *plan, const struct resource *resourc
                plan_device_lists(plan) & DEVICE_LIST_CDI;
 }
 
-static int by_index(const void *a, const void *b)
+static int part_by_index(const void *a, const void *b)
 {
         unsigned int left = ((const struct mps_part *)a)->unit->gpu->index;
         unsigned int right = ((const struct mps_part *)b)->unit->gpu->index;
@@ -57,7 +57,7 @@ static int by_index(const void *a, const void *b)
 
 void mps_parts_sort(struct mps_part *parts, size_t n_parts)
 {
-        qsort(parts, n_parts, sizeof(*parts), by_index);
+        qsort(parts, n_parts, sizeof(*parts), part_by_index);
 }
 
 unsigned int mps_parts_threads(const struct mps_part *parts, size_t n_parts)

@@ -17,7 +17,7 @@
 
 /* ---- names ---- */
 
-static bool is_plain(char c)
+static bool is_name_character(char c)
 {
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_';
 }
@@ -42,7 +42,7 @@ const char *mps_daemon_name(struct arena *arena, const struct resource *resource
                 return resource->daemon_scope == DAEMON_SCOPE_NODE ? NODE_DAEMON : resource->name;
         name = arena_strdup(arena, unit->uuid);
         for (char *at = name; *at; at++)
-                if (!is_plain(*at))
+                if (!is_name_character(*at))
                         *at = '-';
         return name;
 }
@@ -55,7 +55,7 @@ struct served {
         const struct unit *unit;
 };
 
-static struct mps_unit unit_of(const struct plan *plan, const struct served *served)
+static struct mps_unit mps_unit_of(const struct plan *plan, const struct served *served)
 {
         const struct unit *unit = served->unit;
 
@@ -82,11 +82,11 @@ static bool has_failed(const struct unit *unit)
 }
 
 /*
- * What cannot be read now, and was not before: which limits a daemon on it would have is not known. One that runs
- * drains meanwhile, and is wanted again with the limits that it has; with others, its clients would keep the right one
- * from starting.
+ * True: the unit cannot be read now and was not before, so the limits of a daemon on it are not known. A daemon that
+ * runs there drains meanwhile, and is wanted again with the limits that it has; with other limits, its clients would
+ * keep the right daemon from starting.
  */
-static bool is_unread(const struct unit *unit)
+static bool unit_is_unread(const struct unit *unit)
 {
         return !unit->memory && has_failed(unit);
 }
@@ -109,7 +109,7 @@ static unsigned int threads_of(const struct served *served, size_t count)
         unsigned int replicas = 0;
 
         for (size_t i = 0; i < count; i++) {
-                if (!is_unread(served[i].unit))
+                if (!unit_is_unread(served[i].unit))
                         permille = MAX(permille, share_largest(served[i].resource, served[i].unit).threads_permille);
                 replicas += served[i].unit->replicas;
         }
@@ -147,10 +147,10 @@ static struct mps_daemon_wanted daemon_of(
         size_t n_units = 0, n_away = 0;
 
         for (size_t i = 0; i < count; i++)
-                if (is_unread(served[i].unit) || (is_any_left && has_failed(served[i].unit)))
+                if (unit_is_unread(served[i].unit) || (is_any_left && has_failed(served[i].unit)))
                         away[n_away++] = served[i].unit->uuid;
                 else
-                        units[n_units++] = unit_of(plan, &served[i]);
+                        units[n_units++] = mps_unit_of(plan, &served[i]);
         return (struct mps_daemon_wanted){
                 .name = mps_daemon_name(arena, served[0].resource, served[0].unit),
                 .resource = resources_of(arena, served, count),
@@ -184,7 +184,7 @@ static void add_daemon(struct collecting *collecting, const struct served *serve
         collecting->n_daemons += collecting->daemons[collecting->n_daemons].n_units > 0;
 }
 
-static void add_resource(struct collecting *collecting, const struct resource *resource)
+static void wanted_add_resource(struct collecting *collecting, const struct resource *resource)
 {
         size_t count = 0;
 
@@ -203,7 +203,7 @@ static void add_resource(struct collecting *collecting, const struct resource *r
         add_daemon(collecting, collecting->served, count);
 }
 
-static int by_index(const void *a, const void *b)
+static int wanted_by_index(const void *a, const void *b)
 {
         unsigned int left = ((const struct served *)a)->unit->gpu->index;
         unsigned int right = ((const struct served *)b)->unit->gpu->index;
@@ -227,12 +227,12 @@ void mps_wanted_of(struct mps_wanted *ret, struct arena *arena, const struct pla
         for (size_t i = 0; i < plan->n_resources; i++) {
                 const struct resource *resource = &plan->resources[i];
 
-                add_resource(&collecting, resource);
+                wanted_add_resource(&collecting, resource);
                 for (size_t j = 0; j < resource->n_draining; j++)
-                        add_resource(&collecting, &resource->draining[j]);
+                        wanted_add_resource(&collecting, &resource->draining[j]);
         }
         if (collecting.n_node)
-                qsort(collecting.node, collecting.n_node, sizeof(*collecting.node), by_index);
+                qsort(collecting.node, collecting.n_node, sizeof(*collecting.node), wanted_by_index);
         add_daemon(&collecting, collecting.node, collecting.n_node);
         *ret = (struct mps_wanted){.daemons = collecting.daemons, .n_daemons = collecting.n_daemons};
 }
@@ -247,7 +247,7 @@ static bool has_unit(const struct mps_wanted *wanted, const char *uuid)
 
 bool mps_claimed_is_of_all(const struct unit *unit)
 {
-        return !unit->mig && (unit->memory || is_unread(unit)) && !capability_is_before_volta(unit->gpu);
+        return !unit->mig && (unit->memory || unit_is_unread(unit)) && !capability_is_before_volta(unit->gpu);
 }
 
 /*
@@ -272,8 +272,8 @@ const char *mps_claimed_daemon_name(struct arena *arena, const struct resource *
         return mps_daemon_name(arena, with_scope(arena, claimable, scope), unit);
 }
 
-/* Those of |units| that have no daemon yet: one for each of them, or one for all. */
-static void add_claimed(struct mps_wanted *wanted, struct arena *arena, const struct plan *plan,
+/* Adds daemons for the units that have none: one for each of them, or one for all. */
+static void wanted_add_units(struct mps_wanted *wanted, struct arena *arena, const struct plan *plan,
         const struct unit *const *units, size_t n_units, enum daemon_scope scope)
 {
         const struct resource *resource = with_scope(arena, plan->claimable, scope);
@@ -298,24 +298,24 @@ static void add_claimed(struct mps_wanted *wanted, struct arena *arena, const st
 void mps_wanted_add_claimed(struct mps_wanted *wanted, struct arena *arena, const struct plan *plan,
         const struct unit *const *units, size_t n_units)
 {
-        add_claimed(wanted, arena, plan, units, n_units, DAEMON_SCOPE_GPU);
+        wanted_add_units(wanted, arena, plan, units, n_units, DAEMON_SCOPE_GPU);
 }
 
 void mps_wanted_add_common(struct mps_wanted *wanted, struct arena *arena, const struct plan *plan,
         const struct unit *const *units, size_t n_units)
 {
-        add_claimed(wanted, arena, plan, units, n_units, DAEMON_SCOPE_RESOURCE);
+        wanted_add_units(wanted, arena, plan, units, n_units, DAEMON_SCOPE_RESOURCE);
 }
 
 /* ---- comparison and log ---- */
 
-static bool unit_is_same(const struct mps_unit *a, const struct mps_unit *b)
+static bool mps_unit_is_same(const struct mps_unit *a, const struct mps_unit *b)
 {
         return strcmp(a->uuid, b->uuid) == 0 && a->limit_mib == b->limit_mib;
 }
 
 /* For the start and the settings of a daemon, half and weighted are the same. */
-static bool is_alike(enum provisioning a, enum provisioning b)
+static bool provisioning_is_alike(enum provisioning a, enum provisioning b)
 {
         return (a == PROVISIONING_UNIFORM) == (b == PROVISIONING_UNIFORM) &&
                (a == PROVISIONING_SM) == (b == PROVISIONING_SM);
@@ -323,7 +323,7 @@ static bool is_alike(enum provisioning a, enum provisioning b)
 
 static bool is_same_but_for_units(const struct mps_daemon_wanted *a, const struct mps_daemon_wanted *b)
 {
-        return strcmp(a->name, b->name) == 0 && is_alike(a->provisioning, b->provisioning) &&
+        return strcmp(a->name, b->name) == 0 && provisioning_is_alike(a->provisioning, b->provisioning) &&
                a->tier_limit == b->tier_limit && a->threads_permille == b->threads_permille;
 }
 
@@ -332,7 +332,7 @@ bool mps_daemon_is_same(const struct mps_daemon_wanted *a, const struct mps_daem
         if (!is_same_but_for_units(a, b) || a->n_units != b->n_units || a->n_away != b->n_away)
                 return false;
         for (size_t i = 0; i < a->n_units; i++)
-                if (!unit_is_same(&a->units[i], &b->units[i]))
+                if (!mps_unit_is_same(&a->units[i], &b->units[i]))
                         return false;
         for (size_t i = 0; i < a->n_away; i++)
                 if (strcmp(a->away[i], b->away[i]) != 0)
@@ -365,7 +365,7 @@ static bool are_units_in(const struct mps_daemon_wanted *daemon, const struct mp
 
                 for (size_t j = 0; !unit && !is_away && j < other->n_away; j++)
                         is_away = strcmp(other->away[j], daemon->units[i].uuid) == 0;
-                if (unit ? !unit_is_same(unit, &daemon->units[i]) : !is_away)
+                if (unit ? !mps_unit_is_same(unit, &daemon->units[i]) : !is_away)
                         return false;
         }
         return true;

@@ -6,5 +6,5 @@
 
 #include <stdbool.h>
 
-/* Linear in |text| for each '*', whatever the pattern. */
+/* Linear in |text| for each '*'. */
 bool pattern_matches(const char *pattern, const char *text);

@@ -34,6 +34,24 @@ const char *plan_unit_text(const struct plan_builder *builder, const struct unit
         return arena_printf(builder->arena, "%s %s (%.60s)", unit->mig ? "MIG device" : "GPU", unit->index, unit->uuid);
 }
 
+struct unit unit_make(
+        struct arena *arena, const struct inventory *inventory, size_t position, const struct mig_device *mig)
+{
+        const struct gpu *gpu = &inventory->gpus[position];
+        struct unit unit = {.uuid = mig ? mig->uuid : gpu->uuid,
+                .gpu = gpu,
+                .mig = mig,
+                .memory = mig ? mig->memory : gpu->memory,
+                .replicas = 1,
+                .position = position};
+
+        if (mig)
+                unit.index = arena_printf(arena, "%u:%u", gpu->index, mig->index);
+        else
+                unit.index = inventory->platform == PLATFORM_WSL ? "all" : arena_printf(arena, "%u", gpu->index);
+        return unit;
+}
+
 /* ---- resources ---- */
 
 static const char *individual_name(const struct plan_builder *builder, const struct unit *unit)
@@ -47,7 +65,7 @@ static const char *individual_name(const struct plan_builder *builder, const str
         return arena_printf(builder->arena, "%s%u%s", stem, unit->gpu->index, suffix);
 }
 
-static int name_unit(const struct plan_builder *builder, struct unit *unit)
+static int plan_name_unit(const struct plan_builder *builder, struct unit *unit)
 {
         const struct shared_resource *entry = unit->shared;
 
@@ -76,7 +94,7 @@ static int count_unit(const struct plan_builder *builder, struct plan *plan, con
         return 0;
 }
 
-static int compare_resources(const void *a, const void *b)
+static int plan_compare_resources(const void *a, const void *b)
 {
         const char *name_a = ((const struct resource *)a)->name;
         const char *name_b = ((const struct resource *)b)->name;
@@ -107,7 +125,7 @@ static enum placement placement_of(const struct plan_builder *builder, const str
         return entry->has_placement ? entry->placement : builder->config->placement;
 }
 
-/* What two entries must not have differently if their units form one resource, or NULL. */
+/* The setting in which two entries differ though their units form one resource, or NULL. */
 static const char *find_difference(
         const struct plan_builder *builder, const struct shared_resource *a, const struct shared_resource *b)
 {
@@ -143,7 +161,7 @@ static bool reserves(const struct sharing_section *section)
 }
 
 /* Warns if the driver cannot isolate SMs. */
-static void check_tier(const struct plan_builder *builder, const struct resource *resource)
+static void plan_warn_tier(const struct plan_builder *builder, const struct resource *resource)
 {
         const struct plan plan = {.config = builder->config, .inventory = builder->inventory};
 
@@ -163,7 +181,7 @@ static void check_tier(const struct plan_builder *builder, const struct resource
 }
 
 /* Warns of the first unit that may have fewer chunks of SMs than its entry gives out. */
-static void check_chunks(const struct plan_builder *builder, const struct resource *resource)
+static void plan_warn_chunks(const struct plan_builder *builder, const struct resource *resource)
 {
         const struct plan plan = {.config = builder->config, .inventory = builder->inventory};
 
@@ -182,8 +200,8 @@ static void check_chunks(const struct plan_builder *builder, const struct resour
         }
 }
 
-/* Warns of the first unit whose memory nobody knows: its shares have no limit, whatever their tier. */
-static void check_memory(const struct plan_builder *builder, const struct resource *resource)
+/* Warns of the first unit of unknown memory: its shares have no limit in any tier. */
+static void plan_warn_memory(const struct plan_builder *builder, const struct resource *resource)
 {
         for (size_t i = 0; resource->strategy == SHARING_MPS && i < resource->n_units; i++) {
                 const struct unit *unit = &resource->units[i];
@@ -240,13 +258,13 @@ static int plan_settle(const struct plan_builder *builder, struct resource *reso
         resource->tier_limit = first->section->tier_limit;
         resource->reserves = reserves(first->section);
         resource->max_per_request = max_per_request(resource, first->section);
-        check_tier(builder, resource);
-        check_chunks(builder, resource);
-        check_memory(builder, resource);
+        plan_warn_tier(builder, resource);
+        plan_warn_chunks(builder, resource);
+        plan_warn_memory(builder, resource);
         return 0;
 }
 
-static int check_devices(const struct plan_builder *builder, const struct resource *resource)
+static int plan_check_devices(const struct plan_builder *builder, const struct resource *resource)
 {
         const struct shared_resource *most = NULL;
 
@@ -313,7 +331,7 @@ static void collect_devices(struct arena *arena, struct resource *resource)
 static int fill_resource(const struct plan_builder *builder, struct resource *resource)
 {
         collect_units(builder, resource);
-        if (plan_settle(builder, resource) < 0 || check_devices(builder, resource) < 0)
+        if (plan_settle(builder, resource) < 0 || plan_check_devices(builder, resource) < 0)
                 return -1;
         collect_devices(builder->arena, resource);
         return 0;
@@ -352,12 +370,12 @@ static int build(struct plan_builder *builder, struct plan *plan)
         if (plan_find_units(builder) < 0 || plan_claim_units(builder) < 0 || plan_check_shares(builder) < 0)
                 return -1;
         for (size_t i = 0; i < builder->n_units; i++) {
-                if (name_unit(builder, &builder->units[i]) < 0)
+                if (plan_name_unit(builder, &builder->units[i]) < 0)
                         return -1;
                 if (count_unit(builder, plan, builder->units[i].name) < 0)
                         return -1;
         }
-        qsort(plan->resources, plan->n_resources, sizeof(*plan->resources), compare_resources);
+        qsort(plan->resources, plan->n_resources, sizeof(*plan->resources), plan_compare_resources);
         for (size_t i = 0; i < plan->n_resources; i++)
                 if (fill_resource(builder, &plan->resources[i]) < 0)
                         return -1;
@@ -417,7 +435,7 @@ const struct unit *resource_find_unit(const struct resource *resource, const cha
 }
 
 /* The profile, and the capabilities that select its device nodes. */
-static bool mig_is_same(const struct mig_device *a, const struct mig_device *b)
+static bool unit_mig_is_same(const struct mig_device *a, const struct mig_device *b)
 {
         if (!a || !b)
                 return a == b;
@@ -441,7 +459,8 @@ static bool unit_is_same(const struct unit *a, const struct unit *b)
 {
         return strcmp(a->uuid, b->uuid) == 0 && strcmp(a->index, b->index) == 0 && a->memory == b->memory &&
                a->replicas == b->replicas && !a->shared == !b->shared && a->is_kept == b->is_kept &&
-               a->gpu->numa_node == b->gpu->numa_node && a->gpu->minor == b->gpu->minor && mig_is_same(a->mig, b->mig);
+               a->gpu->numa_node == b->gpu->numa_node && a->gpu->minor == b->gpu->minor &&
+               unit_mig_is_same(a->mig, b->mig);
 }
 
 /* In a rollout ids are not derived from the units alone, and some are unavailable. */

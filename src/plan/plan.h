@@ -14,7 +14,7 @@
  *                       '.'; one that has not all compute slices of its GPU instance, or no profile that we know, has
  *                       no such name and is left out with a warning
  *
- * GPUs that belong to DRA (config/config.h: config_dra), and their MIG devices, are no units; an entry of a sharing
+ * GPUs that belong to DRA (config/config.h: config_dra), and their MIG devices, are not units; an entry of a sharing
  * section that lists one is an error.
  *
  * Before these names come the patterns of the configuration, which match a GPU's product name ("tegra" on Tegra) or a
@@ -101,7 +101,7 @@ struct resource {
         size_t n_devices;
         struct map by_id; /* device id → const struct device * */
 
-        /* Of a plan in rollout (plan/rollout.h); else NULL and 0. */
+        /* Set in a plan in rollout (plan/rollout.h); else NULL and 0. */
         const bool *unavailable; /* by device: no container may get it now */
         /*
          * Units under MPS that containers still hold with the previous sharing policy. Those of their devices that do
@@ -145,8 +145,7 @@ int plan_build(struct plan **ret, struct arena *arena, const struct config *conf
 bool plan_is_for_dra(const struct config *config, const struct inventory *inventory, const struct gpu *gpu);
 
 /*
- * The device plugin has nothing of |gpu|: it is for DRA, or claims still have something of it, whatever is configured
- * now.
+ * The device plugin has nothing of |gpu|: it is for DRA now, or was, and claims still have something of it.
  */
 bool plan_leaves_to_dra(const struct config *config, const struct inventory *inventory, const struct gpu *gpu);
 
@@ -154,6 +153,12 @@ bool plan_leaves_to_dra(const struct config *config, const struct inventory *inv
 void plan_done(struct plan *plan);
 
 const struct resource *plan_find(const struct plan *plan, const char *name);
+
+/*
+ * The GPU at |position| of |inventory|, or its MIG device |mig|, as a unit that is not shared and has no resource yet.
+ */
+struct unit unit_make(
+        struct arena *arena, const struct inventory *inventory, size_t position, const struct mig_device *mig);
 
 /* The unit of |resource| with this UUID, or NULL. */
 const struct unit *resource_find_unit(const struct resource *resource, const char *uuid);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "config/resource_name.h"
 #include "plan/capability.h"
 #include "plan/plan_build.h"
 #include "plan/share.h"
@@ -38,7 +39,7 @@ static bool is_legacy_uuid(const char *uuid, const struct unit *unit)
         return strcmp(uuid, legacy) == 0;
 }
 
-static bool is_named(const struct device_ref *ref, const struct unit *unit)
+static bool unit_is_named(const struct device_ref *ref, const struct unit *unit)
 {
         if (ref->uuid)
                 return strcmp(ref->uuid, unit->uuid) == 0 || is_legacy_uuid(ref->uuid, unit);
@@ -47,21 +48,13 @@ static bool is_named(const struct device_ref *ref, const struct unit *unit)
         return unit->mig ? ref->mig >= 0 && (unsigned int)ref->mig == unit->mig->index : ref->mig < 0;
 }
 
-static const char *ref_text(const struct plan_builder *builder, const struct device_ref *ref)
-{
-        if (ref->uuid)
-                return ref->uuid;
-        return ref->mig < 0 ? arena_printf(builder->arena, "%u", ref->gpu)
-                            : arena_printf(builder->arena, "%u:%d", ref->gpu, ref->mig);
-}
-
-static struct unit *find_named(
+static struct unit *claim_find_unit(
         const struct plan_builder *builder, const struct shared_resource *entry, const struct device_ref *ref)
 {
         for (size_t i = 0; i < builder->n_units; i++) {
                 struct unit *unit = &builder->units[i];
 
-                if (is_named(ref, unit) && strcmp(unit->base_name, entry->name) == 0)
+                if (unit_is_named(ref, unit) && strcmp(unit->base_name, entry->name) == 0)
                         return unit;
         }
         return NULL;
@@ -78,12 +71,12 @@ static const struct gpu *find_for_dra(const struct plan_builder *builder, const 
 
                 if (!plan_is_for_dra(builder->config, inventory, gpu))
                         continue;
-                if (is_named(ref, &unit))
+                if (unit_is_named(ref, &unit))
                         return gpu;
                 for (size_t j = 0; j < gpu->n_mig_devices; j++) {
                         unit.mig = &gpu->mig_devices[j];
                         unit.uuid = unit.mig->uuid;
-                        if (is_named(ref, &unit))
+                        if (unit_is_named(ref, &unit))
                                 return gpu;
                 }
         }
@@ -99,8 +92,8 @@ static int check_not_for_dra(const struct plan_builder *builder, const struct sh
                         return error_set(builder->err, ERROR_INVALID,
                                 "%s.devices: '%s': GPU %u (%.60s) belongs to DRA: remove it here, or list only other GPUs "
                                 "in dra.devices",
-                                plan_entry_place(builder, entry), ref_text(builder, &entry->devices.refs[i]),
-                                gpu->index, gpu->uuid);
+                                plan_entry_place(builder, entry),
+                                device_ref_text(builder->arena, &entry->devices.refs[i]), gpu->index, gpu->uuid);
         }
         return 0;
 }
@@ -113,7 +106,7 @@ static int claim_list(const struct plan_builder *builder, const struct shared_re
         size_t n_absent = 0;
 
         for (size_t i = 0; i < selector->n_refs; i++) {
-                struct unit *unit = find_named(builder, entry, &selector->refs[i]);
+                struct unit *unit = claim_find_unit(builder, entry, &selector->refs[i]);
 
                 if (unit && claim(builder, unit, entry) < 0)
                         return -1;
@@ -125,7 +118,7 @@ static int claim_list(const struct plan_builder *builder, const struct shared_re
         if (absent)
                 plan_warn(builder, "%s.devices: %zu of %zu mean no unit of %s on this node; the first is '%s'",
                         plan_entry_place(builder, entry), n_absent, selector->n_refs, entry->name,
-                        ref_text(builder, absent));
+                        device_ref_text(builder->arena, absent));
         return 0;
 }
 
@@ -175,10 +168,8 @@ static bool is_here(const struct plan_builder *builder, const char *name)
         return false;
 }
 
-#define SHARED_SUFFIX ".shared"
-
 /*
- * Files are made for many nodes, so a name that this one does not have is no mistake; but "nvidia.com/gpu.shared" is
+ * Files are made for many nodes, so a name that this one does not have is not a mistake; but "nvidia.com/gpu.shared" is
  * what renameByDefault makes of "nvidia.com/gpu".
  */
 static void warn_of_suffix(const struct plan_builder *builder, const struct shared_resource *entry)
@@ -186,12 +177,13 @@ static void warn_of_suffix(const struct plan_builder *builder, const struct shar
         const size_t length = strlen(entry->name);
         const char *base;
 
-        if (length <= strlen(SHARED_SUFFIX) || strcmp(entry->name + length - strlen(SHARED_SUFFIX), SHARED_SUFFIX) != 0)
+        if (length <= strlen(RESOURCE_NAME_SHARED) ||
+                strcmp(entry->name + length - strlen(RESOURCE_NAME_SHARED), RESOURCE_NAME_SHARED) != 0)
                 return;
-        base = arena_strndup(builder->arena, entry->name, length - strlen(SHARED_SUFFIX));
+        base = arena_strndup(builder->arena, entry->name, length - strlen(RESOURCE_NAME_SHARED));
         if (is_here(builder, base))
                 plan_warn(builder,
-                        "%s: shares nothing: this node has no '%s'; to share '%s', name that (renameByDefault appends '" SHARED_SUFFIX
+                        "%s: shares nothing: this node has no '%s'; to share '%s', name that (renameByDefault appends '" RESOURCE_NAME_SHARED
                         "')",
                         plan_entry_place(builder, entry), entry->name, base);
 }

@@ -9,7 +9,7 @@ static const char *product(const struct unit *unit)
 
 /* ---- memory ---- */
 
-static int check_memory(const struct plan_builder *builder, const struct unit *unit)
+static int shares_check_memory(const struct plan_builder *builder, const struct unit *unit)
 {
         unsigned int most = budget_most_replicas(unit);
         unsigned long long usable = budget_usable_mib(unit);
@@ -31,8 +31,8 @@ static int check_memory(const struct plan_builder *builder, const struct unit *u
 
 /* ---- SMs ---- */
 
-/* Who writes sms may know that the GPU has all the chunks that fit; plan.c warns of it. */
-static int check_chunks(const struct plan_builder *builder, const struct unit *unit)
+/* A configuration with sms may rely on all the chunks that fit; plan.c warns that one may be missing. */
+static int shares_check_chunks(const struct plan_builder *builder, const struct unit *unit)
 {
         unsigned int total = sm_count(unit);
         unsigned int chunk = sm_chunk(unit->gpu);
@@ -73,7 +73,7 @@ static int check_entry_sms(const struct plan_builder *builder, const struct unit
         return 0;
 }
 
-static int check_sms(const struct plan_builder *builder, const struct unit *unit)
+static int shares_check_sms(const struct plan_builder *builder, const struct unit *unit)
 {
         /* Unknown values of a failing GPU must not stop the other GPUs. */
         if (sm_count(unit) == 0 && unit->gpu->failure)
@@ -83,7 +83,7 @@ static int check_sms(const struct plan_builder *builder, const struct unit *unit
                         "%s: provisioning sm: %s (%.100s) does not report how many SMs it has: use provisioning "
                         "weighted, or leave it out by devices",
                         plan_entry_place(builder, unit->shared), plan_unit_text(builder, unit), product(unit));
-        if (check_chunks(builder, unit) < 0)
+        if (shares_check_chunks(builder, unit) < 0)
                 return -1;
         return unit->shared->sms ? check_entry_sms(builder, unit) : 0;
 }
@@ -98,9 +98,9 @@ int plan_check_shares(const struct plan_builder *builder)
                 if (!unit->shared || unit->shared->section->strategy != SHARING_MPS ||
                         unit->shared->section->provisioning == PROVISIONING_UNIFORM)
                         continue;
-                if (check_memory(builder, unit) < 0)
+                if (shares_check_memory(builder, unit) < 0)
                         return -1;
-                if (unit->shared->section->provisioning == PROVISIONING_SM && check_sms(builder, unit) < 0)
+                if (unit->shared->section->provisioning == PROVISIONING_SM && shares_check_sms(builder, unit) < 0)
                         return -1;
         }
         return 0;

@@ -10,7 +10,7 @@
 
 /* ---- names ---- */
 
-static const char *match(const struct resource_pattern *patterns, size_t n_patterns, const char *text)
+static const char *pattern_name(const struct resource_pattern *patterns, size_t n_patterns, const char *text)
 {
         for (size_t i = 0; i < n_patterns; i++)
                 if (pattern_matches(patterns[i].pattern, text))
@@ -18,11 +18,11 @@ static const char *match(const struct resource_pattern *patterns, size_t n_patte
         return NULL;
 }
 
-static const char *name_gpu(const struct plan_builder *builder, const struct gpu *gpu)
+static const char *plan_name_gpu(const struct plan_builder *builder, const struct gpu *gpu)
 {
         const char *product = builder->inventory->platform == PLATFORM_TEGRA ? "tegra" : gpu->name;
         const char *name =
-                match(builder->config->gpu_patterns, builder->config->n_gpu_patterns, product ? product : "");
+                pattern_name(builder->config->gpu_patterns, builder->config->n_gpu_patterns, product ? product : "");
 
         return name ? name : PLAN_GPU_RESOURCE;
 }
@@ -34,7 +34,7 @@ static bool has_some_slices(const char *profile)
 }
 
 /* "nvidia.com/mig-1g.10gb.me" for "1g.10gb+me". */
-static int name_profile(
+static int plan_name_profile(
         const struct plan_builder *builder, const struct mig_device *mig, const char **ret, struct error *err)
 {
         const char *profile = mig->profile;
@@ -45,7 +45,7 @@ static int name_profile(
                         "its profile is unknown%s%s; run the agent privileged if NVML refuses it the permission",
                         mig->profile_failure ? ": " : "", mig->profile_failure ? mig->profile_failure : "");
         if (has_some_slices(profile))
-                return error_set(err, ERROR_UNSUPPORTED, "it has not all compute slices of its GPU instance");
+                return error_set(err, ERROR_UNSUPPORTED, "it does not have all compute slices of its GPU instance");
         name = arena_printf(builder->arena, MIG_RESOURCE_PREFIX "%s", mig_profile_dotted(builder->arena, profile));
         return resource_name_check(name, builder->arena, ret, err);
 }
@@ -55,14 +55,14 @@ static const char *name_mig(const struct plan_builder *builder, const struct uni
 {
         const struct config *config = builder->config;
         const char *profile = unit->mig->profile;
-        const char *name = match(config->mig_patterns, config->n_mig_patterns, profile ? profile : "");
+        const char *name = pattern_name(config->mig_patterns, config->n_mig_patterns, profile ? profile : "");
         struct error err;
 
         if (name)
                 return name;
         if (config->mig_strategy == MIG_STRATEGY_SINGLE)
                 return PLAN_GPU_RESOURCE;
-        if (name_profile(builder, unit->mig, &name, &err) == 0)
+        if (plan_name_profile(builder, unit->mig, &name, &err) == 0)
                 return name;
         plan_warn(builder, "%s%s%.50s%s is left out: %s; a pattern in resources.mig can give it a name",
                 plan_unit_text(builder, unit), profile ? " of profile '" : "", profile ? profile : "",
@@ -147,20 +147,12 @@ static int check_single(struct plan_builder *builder)
 
 /* ---- units ---- */
 
-static void add_gpu(struct plan_builder *builder, size_t position)
+static void plan_add_gpu(struct plan_builder *builder, size_t position)
 {
-        const struct gpu *gpu = &builder->inventory->gpus[position];
-        bool is_all = builder->inventory->platform == PLATFORM_WSL;
+        struct unit *unit = &builder->units[builder->n_units++];
 
-        builder->units[builder->n_units++] = (struct unit){
-                .uuid = gpu->uuid,
-                .index = is_all ? "all" : arena_printf(builder->arena, "%u", gpu->index),
-                .base_name = name_gpu(builder, gpu),
-                .gpu = gpu,
-                .memory = gpu->memory,
-                .replicas = 1,
-                .position = position,
-        };
+        *unit = unit_make(builder->arena, builder->inventory, position, NULL);
+        unit->base_name = plan_name_gpu(builder, unit->gpu);
 }
 
 static int compare_mig(const void *a, const void *b)
@@ -178,15 +170,7 @@ static void add_mig_devices(struct plan_builder *builder, size_t position)
 
         for (size_t i = 0; i < gpu->n_mig_devices; i++) {
                 const struct mig_device *mig = &gpu->mig_devices[i];
-                struct unit unit = {
-                        .uuid = mig->uuid,
-                        .index = arena_printf(builder->arena, "%u:%u", gpu->index, mig->index),
-                        .gpu = gpu,
-                        .mig = mig,
-                        .memory = mig->memory,
-                        .replicas = 1,
-                        .position = position,
-                };
+                struct unit unit = unit_make(builder->arena, builder->inventory, position, mig);
 
                 unit.base_name = mig->is_withdrawn ? NULL : name_mig(builder, &unit);
                 if (unit.base_name)
@@ -213,7 +197,7 @@ bool plan_leaves_to_dra(const struct config *config, const struct inventory *inv
         return plan_is_for_dra(config, inventory, gpu) || gpu->is_claimed;
 }
 
-static bool is_of_node(const struct inventory *inventory, const struct device_ref *ref)
+static bool plan_has_gpu(const struct inventory *inventory, const struct device_ref *ref)
 {
         for (size_t i = 0; i < inventory->n_gpus; i++)
                 if (ref->uuid ? strcmp(ref->uuid, inventory->gpus[i].uuid) == 0 : ref->gpu == inventory->gpus[i].index)
@@ -228,7 +212,7 @@ static void warn_of_absent_for_dra(const struct plan_builder *builder)
         for (size_t i = 0; i < devices->n_refs; i++) {
                 const struct device_ref *ref = &devices->refs[i];
 
-                if (is_of_node(builder->inventory, ref))
+                if (plan_has_gpu(builder->inventory, ref))
                         continue;
                 plan_warn(builder, "config '%.150s' line %d: dra.devices: '%s' means no GPU of this node",
                         builder->config->path, ref->line,
@@ -272,7 +256,7 @@ int plan_find_units(struct plan_builder *builder)
                 else if (inventory->gpus[i].mig_enabled && strategy != MIG_STRATEGY_NONE)
                         add_mig_devices(builder, i);
                 else if (!inventory->gpus[i].is_withdrawn)
-                        add_gpu(builder, i);
+                        plan_add_gpu(builder, i);
         }
         if (builder->config->dra.enabled)
                 warn_of_absent_for_dra(builder);

@@ -14,7 +14,7 @@ struct choice {
         bool has_parts; /* candidates or required ids include replicas or MIG devices */
 };
 
-static void note_unit(struct choice *choice, uint32_t position)
+static void prefer_note_unit(struct choice *choice, uint32_t position)
 {
         const struct unit *unit = &choice->resource->units[position];
 
@@ -22,7 +22,7 @@ static void note_unit(struct choice *choice, uint32_t position)
 }
 
 /* The answer begins with the required ids. They are not candidates, and the answer has room for all of them. */
-static int collect(
+static int prefer_collect(
         struct choice *choice, const struct prefer_request *request, struct arena *scratch, struct error *err)
 {
         const struct resource *resource = choice->resource;
@@ -40,7 +40,7 @@ static int collect(
                                 "resource '%s': %zu devices are asked for, but more devices than that must be included",
                                 resource->name, request->size);
                 is_required[device - resource->devices] = true;
-                note_unit(choice, device->unit);
+                prefer_note_unit(choice, device->unit);
                 choice->required[choice->n_ids] = device->unit;
                 choice->ids[choice->n_ids++] = device->id;
         }
@@ -50,7 +50,7 @@ static int collect(
 
                 if (!device || is_required[position] || choice->is_candidate[position])
                         continue;
-                note_unit(choice, device->unit);
+                prefer_note_unit(choice, device->unit);
                 choice->is_candidate[position] = true;
                 choice->n_candidates++;
         }
@@ -106,7 +106,7 @@ int prefer(const struct resource *resource, const struct prefer_request *request
 {
         struct choice choice = {.resource = resource, .ids = ret_ids};
 
-        if (collect(&choice, request, scratch, err) < 0)
+        if (prefer_collect(&choice, request, scratch, err) < 0)
                 return -1;
         if (choice.needed == choice.n_candidates)
                 pick_all(&choice);

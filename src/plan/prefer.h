@@ -3,7 +3,7 @@
  * of devices, times a logarithm of the number of units.
  *
  * Replicas and MIG devices go where the resource's placement says (plan/prefer_placement.h); a whole GPU among them is
- * a unit with one replica. If only whole GPUs are available and required, their links decide, whatever the placement is
+ * a unit with one replica. If only whole GPUs are available and required, their links decide for any placement
  * (plan/prefer_links.h), as in NVIDIA's k8s-device-plugin. If all available devices are wanted, there is nothing to
  * choose. kubelet lists ids in any order; the answer depends on their set alone. Ids that the resource does not have
  * are ignored.

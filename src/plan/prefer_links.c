@@ -55,7 +55,7 @@ static unsigned int score_of(const struct resource *resource, uint32_t a, uint32
         return MIN(there, back);
 }
 
-static int node_of(const struct resource *resource, uint32_t unit)
+static int links_node(const struct resource *resource, uint32_t unit)
 {
         return resource->units[unit].gpu->numa_node;
 }
@@ -91,7 +91,7 @@ static uint32_t find_loneliest(const struct resource *resource, const uint32_t *
                         one.score += score_of(resource, candidates[i], candidates[j]);
                         one.nvlinks +=
                                 link_of(&resource->units[candidates[i]], &resource->units[candidates[j]])->nvlinks;
-                        one.mates += node_of(resource, candidates[i]) == node_of(resource, candidates[j]);
+                        one.mates += links_node(resource, candidates[i]) == links_node(resource, candidates[j]);
                 }
                 if (i > 0 && !is_lonelier(&one, &best))
                         continue;
@@ -118,7 +118,7 @@ static void pick_by_partition(const struct resource *resource, const uint32_t *c
 
                 for (size_t j = 0; j < i; j++)
                         partition.pairs[i][j] = partition.pairs[j][i] = (uint8_t)score_of(resource, units[i], units[j]);
-                while (node_of(resource, units[same]) != node_of(resource, units[i]))
+                while (links_node(resource, units[same]) != links_node(resource, units[i]))
                         same++;
                 partition.nodes[i] = (uint8_t)same;
         }
@@ -158,7 +158,7 @@ static bool is_better_next(const struct growth *a, const struct growth *b)
         return a->has_mate && !b->has_mate;
 }
 
-static bool is_better(const struct grown *a, const struct grown *b)
+static bool links_is_better(const struct grown *a, const struct grown *b)
 {
         if (a->score != b->score)
                 return a->score > b->score;
@@ -203,11 +203,11 @@ static void make_field(struct field *field, struct arena *scratch)
 static void prefer_links_report(const struct field *field, uint32_t unit)
 {
         for (size_t i = 0; i < field->n; i++)
-                if (node_of(field->resource, field->candidates[i]) == node_of(field->resource, unit))
+                if (links_node(field->resource, field->candidates[i]) == links_node(field->resource, unit))
                         field->growth[i].has_mate = true;
 }
 
-static void grow(const struct field *field, size_t wanted, size_t start, struct grown *grown)
+static void links_grow(const struct field *field, size_t wanted, size_t start, struct grown *grown)
 {
         struct growth *growth = field->growth;
 
@@ -243,8 +243,8 @@ static void pick_by_growth(struct field *field, struct arena *scratch, size_t wa
         for (size_t start = 0; start < MIN(field->n, MAX_STARTS); start++) {
                 struct grown spare = best;
 
-                grow(field, wanted, start, &grown);
-                if (start > 0 && !is_better(&grown, &best))
+                links_grow(field, wanted, start, &grown);
+                if (start > 0 && !links_is_better(&grown, &best))
                         continue;
                 best = grown;
                 grown = spare;

@@ -67,7 +67,7 @@ static struct sums sums_with(const struct solver *solver, const struct sums *sum
         return more;
 }
 
-static uint64_t rank_of(uint32_t set, const struct sums *sums)
+static uint64_t partition_rank(uint32_t set, const struct sums *sums)
 {
         uint64_t spared = BROKEN_MAX - (sums->rows - 2 * sums->own);
         uint64_t nodes_spared = (uint64_t)(PARTITION_MAX - __builtin_popcount(sums->nodes));
@@ -85,7 +85,7 @@ static void value_set(struct solver *solver, uint32_t set, const struct sums *su
         /* Only sets of the wanted size with all required units can be the answer. */
         if (is_small || solver->partition->required & ~set)
                 return;
-        solver->ranks[set] = rank_of(set, sums);
+        solver->ranks[set] = partition_rank(set, sums);
         solver->best_rank = MAX(solver->best_rank, solver->ranks[set]);
 }
 
@@ -178,7 +178,7 @@ static uint32_t next_number(uint32_t number)
 }
 
 /* Tries all partitions of |units| with a set that contains |set| and |missing| of the |n_free| units in |free|. */
-static void complete(
+static void partition_complete(
         struct solver *solver, uint32_t units, uint32_t set, uint32_t free, size_t missing, struct found *best)
 {
         struct spread spread;
@@ -212,9 +212,9 @@ static void solve(struct solver *solver, uint32_t units)
         if (count <= size)
                 return;
         first = 1U << (31 - __builtin_clz(units));
-        complete(solver, units, first, units ^ first, size - 1, &best);
+        partition_complete(solver, units, first, units ^ first, size - 1, &best);
         if (count % size)
-                complete(solver, units, first, units ^ first, count % size - 1, &best);
+                partition_complete(solver, units, first, units ^ first, count % size - 1, &best);
         solver->scores[units] = (uint16_t)best.score;
         solver->ranks[units] = best.rank;
 }
@@ -252,7 +252,7 @@ uint32_t partition_choose(const struct partition *partition)
                 value_sets(&solver, 0, all, partition->n % partition->size, &none);
         /* If the answer must contain certain units, its set is chosen first. */
         if (required) {
-                complete(&solver, all, required, all ^ required, partition->size - n_required, &best);
+                partition_complete(&solver, all, required, all ^ required, partition->size - n_required, &best);
                 return (uint32_t)(best.rank & SET_MASK);
         }
         solve(&solver, all);

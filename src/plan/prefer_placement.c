@@ -38,7 +38,7 @@ struct filling {
         const char **ids; /* where the next id is written */
 };
 
-static uint64_t rank_of(const struct filling *filling, uint32_t position)
+static uint64_t placement_rank(const struct filling *filling, uint32_t position)
 {
         const struct pool *pool = &filling->pools[position];
         uint64_t gpu_gone = filling->gpus[pool->gpu].gone;
@@ -193,7 +193,7 @@ static void fill_heap(struct filling *filling, struct arena *scratch)
         for (uint32_t i = 0; i < filling->n_pools; i++) {
                 if (filling->pools[i].left == 0)
                         continue;
-                filling->pools[i].rank = rank_of(filling, i);
+                filling->pools[i].rank = placement_rank(filling, i);
                 filling->heap[filling->heap_size] = i;
                 heap_fix(filling, filling->heap_size++);
         }
@@ -213,7 +213,7 @@ static void prefer_placement_take(struct filling *filling, struct pool *pool, ui
         for (uint32_t i = filling->gpus[pool->gpu].first; i != NONE; i = filling->pools[i].sibling) {
                 if (filling->pools[i].at == NONE)
                         continue;
-                filling->pools[i].rank = rank_of(filling, i);
+                filling->pools[i].rank = placement_rank(filling, i);
                 heap_fix(filling, filling->pools[i].at);
         }
 }

@@ -1,22 +1,22 @@
 /*
- * Makes the plan to serve from the judgement. For each resource: its units that the new plan serves already, each with
+ * Makes the plan to serve from the state. For each resource: its units that the new plan serves already, each with
  * its held previous ids at the end, then the kept units.
  */
 #include "plan/rollout.h"
 
 #include <string.h>
 
-#include "plan/rollout_parts.h"
+#include "plan/rollout_state.h"
 
-static struct span span_of_name(const struct judgement *judgement, const char *name)
+static struct span span_of_name(const struct rollout_state *state, const char *name)
 {
         struct span span = {0};
 
-        for (size_t i = 0; i < judgement->n_holds; i++) {
-                if (strcmp(judgement->holds[i].resource, name) != 0)
+        for (size_t i = 0; i < state->n_holds; i++) {
+                if (strcmp(state->holds[i].resource, name) != 0)
                         continue;
                 if (span.count++ == 0)
-                        span.holds = &judgement->holds[i];
+                        span.holds = &state->holds[i];
         }
         return span;
 }
@@ -44,7 +44,7 @@ static bool goes_over(const struct site *site)
 /* ---- one resource ---- */
 
 struct build {
-        const struct judgement *judgement;
+        const struct rollout_state *state;
         struct arena *arena;
         struct resource *resource;
         struct unit *units;
@@ -110,7 +110,7 @@ static struct span find_unit_span(struct span of_name, const char *uuid)
 static void add_units(struct build *build, const struct resource *wanted, struct span held, const bool *is_held)
 {
         for (size_t i = 0; i < wanted->n_units; i++) {
-                const struct site *site = judgement_site(build->judgement, wanted->units[i].uuid);
+                const struct site *site = rollout_state_site(build->state, wanted->units[i].uuid);
                 size_t position = build->resource->n_units;
 
                 if (!goes_over(site))
@@ -125,7 +125,7 @@ static void add_units(struct build *build, const struct resource *wanted, struct
 
 static struct unit kept_unit(struct build *build, const struct hold *hold, const char *name)
 {
-        const struct inventory *inventory = build->judgement->wanted->inventory;
+        const struct inventory *inventory = build->state->wanted->inventory;
         const struct mig_device *mig;
         const struct gpu *gpu = inventory_find_unit(inventory, hold->uuid, &mig);
         const char *uuid = arena_strdup(build->arena, hold->uuid);
@@ -191,7 +191,7 @@ static void show_extra(struct build *build, const bool *is_own)
         for (size_t i = 0; i < resource->n_devices; i++)
                 if (!is_own[i])
                         build->unavailable[i] = !inventory_has(
-                                build->judgement->wanted->inventory, build->units[resource->devices[i].unit].uuid);
+                                build->state->wanted->inventory, build->units[resource->devices[i].unit].uuid);
 }
 
 /* The resource gets its new strategy only when one of its units is shared that way. */
@@ -266,8 +266,8 @@ static const bool *make_draining_unavailable(
 
 static void add_draining(struct build *build, struct span held)
 {
-        const struct judgement *judgement = build->judgement;
-        const struct sharing_policy_list *list = judgement->previous->policies;
+        const struct rollout_state *state = build->state;
+        const struct sharing_policy_list *list = state->previous->policies;
         const struct sharing_policy **group = ARENA_ARRAY(build->arena, const struct sharing_policy *, list->count);
         bool *done = ARENA_ARRAY(build->arena, bool, list->count);
         struct resource *draining = ARENA_ARRAY(build->arena, struct resource, list->count);
@@ -277,11 +277,10 @@ static void add_draining(struct build *build, struct span held)
                 size_t devices = 0;
                 struct resource *made;
 
-                if (done[i] || !judgement->stays[i] || strcmp(list->items[i].resource, build->resource->name) != 0)
+                if (done[i] || !state->stays[i] || strcmp(list->items[i].resource, build->resource->name) != 0)
                         continue;
                 for (size_t j = i; j < list->count; j++) {
-                        if (done[j] || !judgement->stays[j] ||
-                                !sharing_policy_agrees(&list->items[i], &list->items[j]) ||
+                        if (done[j] || !state->stays[j] || !sharing_policy_agrees(&list->items[i], &list->items[j]) ||
                                 devices + list->items[j].replicas > PLAN_MAX_DEVICES)
                                 continue;
                         done[j] = true;
@@ -291,7 +290,7 @@ static void add_draining(struct build *build, struct span held)
                 if (count == 0)
                         continue;
                 made = &draining[build->resource->n_draining++];
-                sharing_policy_resource(made, build->arena, judgement->wanted->inventory, group, count);
+                sharing_policy_resource(made, build->arena, state->wanted->inventory, group, count);
                 made->unavailable = make_draining_unavailable(build, made, held);
         }
         build->resource->draining = draining;
@@ -299,12 +298,12 @@ static void add_draining(struct build *build, struct span held)
 
 /* ---- the plan ---- */
 
-static bool is_touched(const struct judgement *judgement, const struct resource *wanted)
+static bool is_touched(const struct rollout_state *state, const struct resource *wanted)
 {
-        struct span held = span_of_name(judgement, wanted->name);
+        struct span held = span_of_name(state, wanted->name);
 
         for (size_t i = 0; i < wanted->n_units; i++) {
-                const struct site *site = judgement_site(judgement, wanted->units[i].uuid);
+                const struct site *site = rollout_state_site(state, wanted->units[i].uuid);
 
                 if (site->waits || site->n_elsewhere)
                         return true;
@@ -312,76 +311,75 @@ static bool is_touched(const struct judgement *judgement, const struct resource 
         for (size_t i = 0; i < held.count; i++)
                 if (!held.holds[i].is_here)
                         return true;
-        for (size_t i = 0; i < judgement->previous->policies->count; i++)
-                if (judgement->stays[i] && strcmp(judgement->previous->policies->items[i].resource, wanted->name) == 0)
+        for (size_t i = 0; i < state->previous->policies->count; i++)
+                if (state->stays[i] && strcmp(state->previous->policies->items[i].resource, wanted->name) == 0)
                         return true;
         return false;
 }
 
 static void add_resource(
-        struct judgement *judgement, struct arena *arena, struct plan *plan, const struct resource *wanted)
+        struct rollout_state *state, struct arena *arena, struct plan *plan, const struct resource *wanted)
 {
-        struct build build = {
-                .judgement = judgement, .arena = arena, .resource = &plan->resources[plan->n_resources++]};
-        struct span held = span_of_name(judgement, wanted->name);
+        struct build build = {.state = state, .arena = arena, .resource = &plan->resources[plan->n_resources++]};
+        struct span held = span_of_name(state, wanted->name);
 
         build_resource(&build, wanted, held);
         add_draining(&build, held);
 }
 
 /* A resource that the wanted plan does not have: it lists only ids that containers still hold. */
-static void add_old_name(struct judgement *judgement, struct arena *arena, struct plan *plan, const char *name)
+static void add_old_name(struct rollout_state *state, struct arena *arena, struct plan *plan, const char *name)
 {
-        struct resource empty = {.placement = judgement->wanted->config->placement};
+        struct resource empty = {.placement = state->wanted->config->placement};
 
         if (plan_find(plan, name) || plan->n_resources == 2 * PLAN_MAX_RESOURCES)
                 return;
         empty.name = empty.base_name = arena_strdup(arena, name);
-        add_resource(judgement, arena, plan, &empty);
+        add_resource(state, arena, plan, &empty);
 }
 
-static struct plan *build_plan(struct judgement *judgement, struct arena *arena)
+static struct plan *build_plan(struct rollout_state *state, struct arena *arena)
 {
-        const struct plan *wanted = judgement->wanted;
+        const struct plan *wanted = state->wanted;
         struct plan *plan = ARENA_NEW(arena, struct plan);
 
         *plan = *wanted;
         plan->resources = ARENA_ARRAY(arena, struct resource, 2 * PLAN_MAX_RESOURCES);
         plan->n_resources = 0;
         for (size_t i = 0; i < wanted->n_resources; i++)
-                if (is_touched(judgement, &wanted->resources[i]))
-                        add_resource(judgement, arena, plan, &wanted->resources[i]);
+                if (is_touched(state, &wanted->resources[i]))
+                        add_resource(state, arena, plan, &wanted->resources[i]);
                 else
                         plan->resources[plan->n_resources++] = wanted->resources[i];
-        for (size_t i = 0; i < judgement->n_holds; i++)
-                if (!judgement->holds[i].is_here)
-                        add_old_name(judgement, arena, plan, judgement->holds[i].resource);
-        for (size_t i = 0; i < judgement->previous->policies->count; i++)
-                if (judgement->stays[i])
-                        add_old_name(judgement, arena, plan, judgement->previous->policies->items[i].resource);
+        for (size_t i = 0; i < state->n_holds; i++)
+                if (!state->holds[i].is_here)
+                        add_old_name(state, arena, plan, state->holds[i].resource);
+        for (size_t i = 0; i < state->previous->policies->count; i++)
+                if (state->stays[i])
+                        add_old_name(state, arena, plan, state->previous->policies->items[i].resource);
         return plan;
 }
 
 /* ---- units that the inventory lacks ---- */
 
-static bool is_absent(const struct judgement *judgement, const struct sharing_policy *policy)
+static bool is_absent(const struct rollout_state *state, const struct sharing_policy *policy)
 {
-        if (inventory_has(judgement->wanted->inventory, policy->unit))
+        if (inventory_has(state->wanted->inventory, policy->unit))
                 return false;
-        for (size_t i = 0; i < judgement->n_holds; i++)
-                if (judgement->holds[i].absent == policy || judgement->holds[i].bound == policy)
+        for (size_t i = 0; i < state->n_holds; i++)
+                if (state->holds[i].absent == policy || state->holds[i].bound == policy)
                         return true;
-        return judgement->previous->all_is_held;
+        return state->previous->all_is_held;
 }
 
-static void remember_absent(const struct judgement *judgement, struct arena *scratch, struct rollout *rollout)
+static void remember_absent(const struct rollout_state *state, struct arena *scratch, struct rollout *rollout)
 {
-        const struct sharing_policy_list *previous = judgement->previous->policies;
+        const struct sharing_policy_list *previous = state->previous->policies;
         struct sharing_policy *items = ARENA_ARRAY(scratch, struct sharing_policy, previous->count);
         struct sharing_policy_list found = {.items = items};
 
         for (size_t i = 0; i < previous->count; i++)
-                if (is_absent(judgement, &previous->items[i]))
+                if (is_absent(state, &previous->items[i]))
                         items[found.count++] = previous->items[i];
         sharing_policy_join(&rollout->absent, &rollout->arena, &found, &(struct sharing_policy_list){0});
 }
@@ -393,16 +391,16 @@ struct rollout *rollout_new(const struct plan *wanted, const struct rollout_prev
 {
         _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
         struct rollout *rollout = xcalloc(1, sizeof(*rollout));
-        struct judgement judgement;
+        struct rollout_state state;
 
-        judgement_make(&judgement, &scratch, wanted, previous, held, n_held);
+        rollout_state_make(&state, &scratch, wanted, previous, held, n_held);
         rollout->plan = wanted;
-        if (!judgement_is_settled(&judgement)) {
-                rollout->plan = rollout->own = build_plan(&judgement, &rollout->arena);
-                rollout_describe_pending(rollout, &judgement);
+        if (!rollout_state_is_settled(&state)) {
+                rollout->plan = rollout->own = build_plan(&state, &rollout->arena);
+                rollout_describe_pending(rollout, &state);
         }
-        remember_absent(&judgement, &scratch, rollout);
-        judgement_done(&judgement);
+        remember_absent(&state, &scratch, rollout);
+        rollout_state_done(&state);
         return rollout;
 }
 

@@ -6,7 +6,7 @@
  * Example: GPU-0 and GPU-1 are shared by MPS into 10 replicas each, and a container holds GPU-0::3. The new
  * configuration says 20 replicas. GPU-1 is not in use and has its 20 replicas at once. GPU-0 waits: its memory limit
  * would halve under the running container. GPU-0::3 stays listed under the previous sharing policy, and the other ids
- * of GPU-0 are unavailable. When the container ends, the rollout is judged again and GPU-0 has its 20 replicas too.
+ * of GPU-0 are unavailable. When the container ends, the rollout is made again and GPU-0 has its 20 replicas too.
  * With time-slicing nothing would wait, since a slice has no limit of its own: with GPU-0::3 held, 19 of the 20 new ids
  * are healthy and free.
  *
@@ -29,7 +29,7 @@
  * daemons; the scheduler then sees fewer. An id that is asked for again before kubelet has listed the change is
  * allocated under the previous sharing policy, on the same unit.
  *
- * It is judged again whenever the wanted plan or what is held changes. Only the sharing policies of MPS are remembered;
+ * It is made again whenever the wanted plan or what is held changes. Only the sharing policies of MPS are remembered;
  * the form of an id says the rest. So an agent that starts during a rollout goes on where the previous one stopped.
  *
  * If nothing waits, the answer is the wanted plan itself.

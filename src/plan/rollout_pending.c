@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/names.h"
-#include "plan/rollout_parts.h"
+#include "plan/rollout_state.h"
 
 /* Number of holders in one line; kubelet lists all of them. */
 #define MAX_HOLDERS 5
@@ -94,13 +94,13 @@ static bool is_pending(struct span span)
         return false;
 }
 
-void rollout_describe_pending(struct rollout *rollout, const struct judgement *judgement)
+void rollout_describe_pending(struct rollout *rollout, const struct rollout_state *state)
 {
-        struct rollout_pending *pending = ARENA_ARRAY(&rollout->arena, struct rollout_pending, judgement->n_holds);
+        struct rollout_pending *pending = ARENA_ARRAY(&rollout->arena, struct rollout_pending, state->n_holds);
 
         rollout->pending = pending;
-        for (size_t i = 0; i < judgement->n_holds;) {
-                struct span span = holds_of_unit(&judgement->holds[i], judgement->n_holds - i);
+        for (size_t i = 0; i < state->n_holds;) {
+                struct span span = holds_of_unit(&state->holds[i], state->n_holds - i);
                 const struct hold *first = &span.holds[0];
 
                 i += span.count;
@@ -110,7 +110,7 @@ void rollout_describe_pending(struct rollout *rollout, const struct judgement *j
                         .resource = arena_strdup(&rollout->arena, first->resource),
                         .unit = arena_strdup(&rollout->arena, first->uuid),
                         .from = say_from(&rollout->arena, first),
-                        .to = say_to(&rollout->arena, judgement->wanted, first->site ? first->site->resource : NULL,
+                        .to = say_to(&rollout->arena, state->wanted, first->site ? first->site->resource : NULL,
                                 first->site ? first->site->unit : NULL, first->uuid, first->resource),
                         .n_devices = span.count,
                         .holders = say_holders(&rollout->arena, span),

@@ -18,7 +18,7 @@ static const char *several_join(struct arena *arena, const char *const *names, s
         return arena_strdup(arena, text.data);
 }
 
-static bool has_own_daemon(const struct resource *resource)
+static bool resource_has_own_daemon(const struct resource *resource)
 {
         for (size_t i = 0; i < resource->n_units; i++)
                 if (resource->units[i].shared && mps_has_own_daemon(resource->daemon_scope, resource->units[i].uuid))
@@ -26,7 +26,7 @@ static bool has_own_daemon(const struct resource *resource)
         return false;
 }
 
-static bool has_mig(const struct resource *resource)
+static bool resource_has_mig(const struct resource *resource)
 {
         for (size_t i = 0; i < resource->n_units; i++)
                 if (resource->units[i].mig)
@@ -37,12 +37,12 @@ static bool has_mig(const struct resource *resource)
 /* One control daemon serves the GPUs of both resources. */
 static bool is_one_daemon(const struct resource *a, const struct resource *b)
 {
-        return !has_own_daemon(a) && !has_own_daemon(b) &&
+        return !resource_has_own_daemon(a) && !resource_has_own_daemon(b) &&
                mps_daemon_is_common(a->daemon_scope, a->name, b->daemon_scope, b->name);
 }
 
 /* The names of |n| resources of |plan|, each once. NULL: a container with devices of each of them gets all. */
-static const char *several_judge(struct arena *arena, const struct plan *plan, const char *const *names, size_t n)
+static const char *several_check(struct arena *arena, const struct plan *plan, const char *const *names, size_t n)
 {
         unsigned int lists = plan_device_lists(plan);
         const struct resource *mps = NULL;
@@ -56,7 +56,7 @@ static const char *several_judge(struct arena *arena, const struct plan *plan, c
 
                 if (!resource)
                         return NULL;
-                is_mig = is_mig || has_mig(resource);
+                is_mig = is_mig || resource_has_mig(resource);
                 if (!mps && resource->strategy == SHARING_MPS)
                         mps = resource;
         }
@@ -91,7 +91,7 @@ static const char *several_judge(struct arena *arena, const struct plan *plan, c
 
 /* ---- kubelet's record ---- */
 
-static bool is_of_container(const struct checkpoint_entry *a, const struct checkpoint_entry *b)
+static bool entry_is_of_container(const struct checkpoint_entry *a, const struct checkpoint_entry *b)
 {
         return strcmp(a->pod_uid, b->pod_uid) == 0 && strcmp(a->container, b->container) == 0;
 }
@@ -99,7 +99,7 @@ static bool is_of_container(const struct checkpoint_entry *a, const struct check
 static bool is_first_of_container(const struct checkpoint *record, size_t position)
 {
         for (size_t i = 0; i < position; i++)
-                if (is_of_container(&record->entries[i], &record->entries[position]))
+                if (entry_is_of_container(&record->entries[i], &record->entries[position]))
                         return false;
         return true;
 }
@@ -107,7 +107,8 @@ static bool is_first_of_container(const struct checkpoint *record, size_t positi
 static bool has_any(const struct checkpoint *record, const struct checkpoint_entry *of, const char *resource)
 {
         for (size_t i = 0; i < record->n_entries; i++)
-                if (is_of_container(&record->entries[i], of) && strcmp(record->entries[i].resource, resource) == 0)
+                if (entry_is_of_container(&record->entries[i], of) &&
+                        strcmp(record->entries[i].resource, resource) == 0)
                         return true;
         return false;
 }
@@ -129,7 +130,7 @@ size_t several_faults(
                 for (size_t j = 0; j < plan->n_resources; j++)
                         if (has_any(record, entry, plan->resources[j].name))
                                 names[n++] = plan->resources[j].name;
-                text = several_judge(arena, plan, names, n);
+                text = several_check(arena, plan, names, n);
                 if (text)
                         faults[count++] = (struct several_fault){entry, text};
         }

@@ -13,7 +13,7 @@ struct share {
  * |k| replicas of |unit| held by one container, 1 ≤ k ≤ unit->replicas. A whole unit has no limit, though others of its
  * resource be shared.
  *
- * uniform:  memory total/N in MiB, truncated, and 100/N percent whatever k is: the control daemon's defaults, NVIDIA's
+ * uniform:  memory total/N in MiB, truncated, and 100/N percent for any k: the control daemon's defaults, NVIDIA's
  *           formula, which no client can raise.
  * half:     k/N of the usable memory (plan/budget.h), min(100, 200·k/N) percent.
  * weighted: k/N of the usable memory, k·100/N percent.
@@ -26,7 +26,7 @@ struct share share_of(const struct resource *resource, const struct unit *unit, 
 
 /*
  * Bytes of memory of a unit: what NVML says, else what the configuration says; 0: unknown. Of a unit that cannot be
- * read now the configuration says nothing, since it is no such GPU for sure. |mig| NULL: the whole GPU.
+ * read now the configuration says nothing, since it may be another kind of GPU. |mig| NULL: the whole GPU.
  */
 uint64_t share_memory_of(uint64_t configured_mib, const struct gpu *gpu, const struct mig_device *mig);
 
@@ -56,8 +56,8 @@ struct share share_largest(const struct resource *resource, const struct unit *u
 enum mps_tier share_tier(const struct plan *plan, const struct resource *resource, const struct unit *unit);
 
 /*
- * False: neither NVML nor the configuration says how much memory |unit| has, so its shares have no limit of it,
- * whatever their tier. A unit that cannot be read now counts as one that has limits, since they stay as they were.
+ * False: neither NVML nor the configuration says how much memory |unit| has, so its shares have no limit of it in
+ * any tier. A unit that cannot be read now counts as one that has limits, since they stay as they were.
  */
 bool share_limits_memory(const struct unit *unit);
 
@@ -68,12 +68,12 @@ const char *share_promise(const struct plan *plan, const struct resource *resour
 
 /*
  * Static partitions are made of whole chunks (MPS manual, r590): 8 SMs from compute capability 9.0 on, 4 before. SMs
- * beyond the last chunk are nobody's. Shares are the same where the driver cannot make partitions and percentages
+ * beyond the last chunk are not used. Shares are the same where the driver cannot make partitions and percentages
  * stand in.
  */
 
 /*
- * SMs of one chunk. A GPU that does not tell its compute capability has the larger one, which is a multiple of the
+ * SMs of one chunk. A GPU that does not report its compute capability has the larger one, which is a multiple of the
  * other.
  */
 unsigned int sm_chunk(const struct gpu *gpu);

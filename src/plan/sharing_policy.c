@@ -4,13 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/data/json_fields.h"
 #include "plan/share.h"
-
-#define TEXT_MAX ((size_t)255)
 
 /* ---- conversion and comparison ---- */
 
-static struct sharing_policy policy_of(struct arena *arena, const struct resource *resource, const struct unit *unit)
+static struct sharing_policy policy_make(struct arena *arena, const struct resource *resource, const struct unit *unit)
 {
         const struct sharing_section *section = unit->shared->section;
 
@@ -35,13 +34,13 @@ static struct sharing_policy policy_of(struct arena *arena, const struct resourc
         };
 }
 
-static size_t add_units(struct sharing_policy *items, struct arena *arena, const struct resource *resource)
+static size_t policy_add_units(struct sharing_policy *items, struct arena *arena, const struct resource *resource)
 {
         size_t count = 0;
 
         for (size_t i = 0; resource->strategy == SHARING_MPS && i < resource->n_units; i++)
                 if (resource->units[i].shared)
-                        items[count++] = policy_of(arena, resource, &resource->units[i]);
+                        items[count++] = policy_make(arena, resource, &resource->units[i]);
         return count;
 }
 
@@ -60,13 +59,13 @@ void sharing_policy_of(struct sharing_policy_list *ret, struct arena *arena, con
         for (size_t i = 0; i < plan->n_resources; i++) {
                 const struct resource *resource = &plan->resources[i];
 
-                ret->count += add_units(&items[ret->count], arena, resource);
+                ret->count += policy_add_units(&items[ret->count], arena, resource);
                 for (size_t j = 0; j < resource->n_draining; j++)
-                        ret->count += add_units(&items[ret->count], arena, &resource->draining[j]);
+                        ret->count += policy_add_units(&items[ret->count], arena, &resource->draining[j]);
         }
 }
 
-static void copy_all(struct sharing_policy_list *list, struct sharing_policy *items, struct arena *arena,
+static void policy_copy_all(struct sharing_policy_list *list, struct sharing_policy *items, struct arena *arena,
         const struct sharing_policy_list *from)
 {
         for (size_t i = 0; i < from->count; i++) {
@@ -85,8 +84,8 @@ void sharing_policy_join(struct sharing_policy_list *ret, struct arena *arena, c
         struct sharing_policy *items = ARENA_ARRAY(arena, struct sharing_policy, first->count + second->count);
         struct sharing_policy_list joined = {.items = items};
 
-        copy_all(&joined, items, arena, first);
-        copy_all(&joined, items, arena, second);
+        policy_copy_all(&joined, items, arena, first);
+        policy_copy_all(&joined, items, arena, second);
         *ret = joined;
 }
 
@@ -168,29 +167,24 @@ static const struct shared_resource *entry_of(struct arena *arena, const struct 
         return entry;
 }
 
-static struct unit unit_of(struct arena *arena, const struct inventory *inventory, const struct sharing_policy *policy)
+static struct unit policy_unit(
+        struct arena *arena, const struct inventory *inventory, const struct sharing_policy *policy)
 {
         const struct mig_device *mig;
         const struct gpu *gpu = inventory_find_unit(inventory, policy->unit, &mig);
-        const struct shared_resource *entry = entry_of(arena, policy);
+        struct unit unit = unit_make(arena, inventory, (size_t)(gpu - inventory->gpus), mig);
 
-        return (struct unit){
-                .uuid = arena_strdup(arena, policy->unit),
-                .index = mig ? arena_printf(arena, "%u:%u", gpu->index, mig->index)
-                             : arena_printf(arena, "%u", gpu->index),
-                .base_name = arena_strdup(arena, policy->base_name),
-                .name = arena_strdup(arena, policy->resource),
-                .gpu = gpu,
-                .mig = mig,
-                .shared = entry,
-                .memory = share_memory_of(entry->memory_mib, gpu, mig),
-                .replicas = policy->replicas,
-                .position = (size_t)(gpu - inventory->gpus),
-        };
+        unit.uuid = arena_strdup(arena, policy->unit);
+        unit.base_name = arena_strdup(arena, policy->base_name);
+        unit.name = arena_strdup(arena, policy->resource);
+        unit.shared = entry_of(arena, policy);
+        unit.memory = share_memory_of(policy->memory_mib, gpu, mig);
+        unit.replicas = policy->replicas;
+        return unit;
 }
 
 /* The order of every plan. */
-static int compare_units(const void *a, const void *b)
+static int policy_compare_units(const void *a, const void *b)
 {
         const struct unit *left = a;
         const struct unit *right = b;
@@ -208,8 +202,8 @@ void sharing_policy_resource(struct resource *ret, struct arena *arena, const st
         struct unit *units = ARENA_ARRAY(arena, struct unit, n_policies);
 
         for (size_t i = 0; i < n_policies; i++)
-                units[i] = unit_of(arena, inventory, policy[i]);
-        qsort(units, n_policies, sizeof(*units), compare_units);
+                units[i] = policy_unit(arena, inventory, policy[i]);
+        qsort(units, n_policies, sizeof(*units), policy_compare_units);
         *ret = (struct resource){
                 .name = units[0].name,
                 .base_name = units[0].base_name,
@@ -227,17 +221,32 @@ void sharing_policy_resource(struct resource *ret, struct arena *arena, const st
 
 /* ---- the file ---- */
 
-static json_t *write_policy(const struct sharing_policy *policy)
+static bool is_filled(const char *text)
 {
-        return json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:i, s:b, s:I, s:i, s:I, s:I}",
-                "resource", policy->resource, "baseName", policy->base_name, "unit", policy->unit, "replicas",
-                (int)policy->replicas, "sms", (int)policy->sms, "provisioning", (int)policy->provisioning, "placement",
-                (int)policy->placement, "daemonScope", (int)policy->daemon_scope, "tierLimit", (int)policy->tier_limit,
-                "guard", (int)policy->guard, "failRequestsGreaterThanOne", (int)policy->fail_requests_greater_than_one,
-                "maxPerRequest", (int)policy->max_per_request, "hasMemoryReserve", (int)policy->has_memory_reserve,
-                "memoryReserveMiB", (json_int_t)policy->memory_reserve_mib, "maxThreads", (int)policy->max_threads,
-                "maxMemoryMiB", (json_int_t)policy->max_memory_mib, "memoryMiB", (json_int_t)policy->memory_mib);
+        return *text;
 }
+
+static const struct json_text name_text = {.is = is_filled, .most = 255, .must = "a name of at most "};
+static const struct json_field policy_fields[] = {
+        JSON_TEXT("resource", struct sharing_policy, resource, name_text, .is_needed = true),
+        JSON_TEXT("baseName", struct sharing_policy, base_name, name_text, .is_needed = true),
+        JSON_TEXT("unit", struct sharing_policy, unit, name_text, .is_needed = true),
+        JSON_UINT("replicas", struct sharing_policy, replicas, 1, PLAN_MAX_DEVICES),
+        JSON_UINT("sms", struct sharing_policy, sms, 0, INT32_MAX),
+        JSON_UINT("provisioning", struct sharing_policy, provisioning, 0, PROVISIONING_LAST),
+        JSON_UINT("placement", struct sharing_policy, placement, 0, PLACEMENT_PREFER_SAME_GPU),
+        JSON_UINT("daemonScope", struct sharing_policy, daemon_scope, 0, DAEMON_SCOPE_NODE),
+        JSON_UINT("tierLimit", struct sharing_policy, tier_limit, 0, MPS_TIER_NAMESPACE),
+        JSON_UINT("guard", struct sharing_policy, guard, 0, GUARD_TERMINATE),
+        JSON_BOOL("failRequestsGreaterThanOne", struct sharing_policy, fail_requests_greater_than_one),
+        JSON_UINT("maxPerRequest", struct sharing_policy, max_per_request, 0, PLAN_MAX_DEVICES),
+        JSON_BOOL("hasMemoryReserve", struct sharing_policy, has_memory_reserve),
+        JSON_UINT("memoryReserveMiB", struct sharing_policy, memory_reserve_mib, 0, INT64_MAX),
+        JSON_UINT("maxThreads", struct sharing_policy, max_threads, 0, 100),
+        JSON_UINT("maxMemoryMiB", struct sharing_policy, max_memory_mib, 0, INT64_MAX),
+        JSON_UINT("memoryMiB", struct sharing_policy, memory_mib, 0, CONFIG_MAX_RESERVE_MIB),
+};
+static const struct json_shape policy_shape = JSON_SHAPE(struct sharing_policy, policy_fields);
 
 char *sharing_policy_write(const struct sharing_policy_list *list, const char *const *names, size_t n_names)
 {
@@ -248,66 +257,16 @@ char *sharing_policy_write(const struct sharing_policy_list *list, const char *c
 
         for (size_t i = 0; i < n_names; i++)
                 json_array_append_new(resources, json_string(names[i]));
-        for (size_t i = 0; i < list->count; i++)
-                json_array_append_new(units, write_policy(&list->items[i]));
+        for (size_t i = 0; i < list->count; i++) {
+                json_t *unit = json_object();
+
+                json_fields_put(unit, &policy_shape, &list->items[i]);
+                json_array_append_new(units, unit);
+        }
         root = json_pack("{s:i, s:o, s:o}", "version", 1, "resources", resources, "mps", units);
         text = json_dumps(root, JSON_COMPACT);
         json_decref(root);
         return text;
-}
-
-static const char *read_text(struct arena *arena, const json_t *json)
-{
-        const char *text = json_string_value(json);
-
-        return text && *text && strlen(text) <= TEXT_MAX ? arena_strdup(arena, text) : NULL;
-}
-
-/* -1 if it is not a number from 0 to |most|. */
-static json_int_t read_number(const json_t *policy, const char *key, json_int_t most)
-{
-        const json_t *json = json_object_get(policy, key);
-        json_int_t value = json_integer_value(json);
-
-        return json_is_integer(json) && value >= 0 && value <= most ? value : -1;
-}
-
-static bool read_policy(struct sharing_policy *ret, struct arena *arena, const json_t *json)
-{
-        json_int_t replicas = read_number(json, "replicas", (json_int_t)PLAN_MAX_DEVICES);
-        json_int_t sms = read_number(json, "sms", INT32_MAX);
-        json_int_t provisioning = read_number(json, "provisioning", PROVISIONING_LAST);
-        json_int_t placement = read_number(json, "placement", PLACEMENT_PREFER_SAME_GPU);
-        json_int_t scope = read_number(json, "daemonScope", DAEMON_SCOPE_NODE);
-        json_int_t tier = read_number(json, "tierLimit", MPS_TIER_NAMESPACE);
-        json_int_t guard = read_number(json, "guard", GUARD_TERMINATE);
-        json_int_t most = read_number(json, "maxPerRequest", (json_int_t)PLAN_MAX_DEVICES);
-        json_int_t reserve = read_number(json, "memoryReserveMiB", INT64_MAX);
-
-        *ret = (struct sharing_policy){
-                .resource = read_text(arena, json_object_get(json, "resource")),
-                .base_name = read_text(arena, json_object_get(json, "baseName")),
-                .unit = read_text(arena, json_object_get(json, "unit")),
-                .fail_requests_greater_than_one = json_is_true(json_object_get(json, "failRequestsGreaterThanOne")),
-                .has_memory_reserve = json_is_true(json_object_get(json, "hasMemoryReserve")),
-        };
-        if (!ret->resource || !ret->base_name || !ret->unit || replicas < 1 || sms < 0 || provisioning < 0 ||
-                placement < 0 || scope < 0 || tier < 0 || guard < 0 || most < 0 || reserve < 0)
-                return false;
-        ret->replicas = (unsigned int)replicas;
-        ret->sms = (unsigned int)sms;
-        ret->provisioning = (enum provisioning)provisioning;
-        /* files of older versions do not have them. */
-        ret->max_threads = (unsigned int)MAX(read_number(json, "maxThreads", 100), 0);
-        ret->max_memory_mib = (uint64_t)MAX(read_number(json, "maxMemoryMiB", INT64_MAX), 0);
-        ret->memory_mib = (uint64_t)MAX(read_number(json, "memoryMiB", CONFIG_MAX_RESERVE_MIB), 0);
-        ret->placement = (enum placement)placement;
-        ret->daemon_scope = (enum daemon_scope)scope;
-        ret->tier_limit = (enum mps_tier)tier;
-        ret->guard = (enum guard_mode)guard;
-        ret->max_per_request = (unsigned int)most;
-        ret->memory_reserve_mib = (uint64_t)reserve;
-        return true;
 }
 
 int sharing_policy_read(struct sharing_policy_list *ret, const char *const **ret_names, size_t *ret_n_names,
@@ -334,16 +293,19 @@ int sharing_policy_read(struct sharing_policy_list *ret, const char *const **ret
         *ret_n_names = 0;
         for (size_t i = 0; i < n_units; i++) {
                 struct sharing_policy *next = &items[ret->count];
+                struct error ignored;
+                struct json_in in = {.arena = arena, .err = &ignored};
 
-                if (read_policy(next, arena, json_array_get(units, i)) &&
-                        !sharing_policy_find(ret, next->resource, next->unit))
+                *next = (struct sharing_policy){0};
+                json_fields_take(&in, json_array_get(units, i), &policy_shape, next);
+                if (!in.is_bad && !sharing_policy_find(ret, next->resource, next->unit))
                         ret->count++;
         }
         for (size_t i = 0; i < n_names; i++) {
-                const char *name = read_text(arena, json_array_get(resources, i));
+                const char *name = json_string_value(json_array_get(resources, i));
 
-                if (name)
-                        names[(*ret_n_names)++] = name;
+                if (name && *name && strlen(name) <= name_text.most)
+                        names[(*ret_n_names)++] = arena_strdup(arena, name);
         }
         json_decref(root);
         return 0;

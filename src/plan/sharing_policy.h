@@ -32,7 +32,7 @@ struct sharing_policy {
         uint64_t memory_reserve_mib;
         unsigned int max_threads; /* provisioning declared */
         uint64_t max_memory_mib;
-        uint64_t memory_mib; /* of the unit, if NVML does not report it; 0: nobody said it */
+        uint64_t memory_mib; /* of the unit, if NVML does not report it; 0: unknown */
 };
 
 struct sharing_policy_list {

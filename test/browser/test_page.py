@@ -66,7 +66,7 @@ def test_the_map_shows_each_node_with_its_gpus_and_shares(shown):
 
 def test_what_needs_attention_stands_above_the_map(shown):
     assert shown.texts('.problems li') == ['⚠ node-2 GPU 0: Xid 79: lost', '⚠ node-4: no agent']
-    assert 'unhealthy' in shown.attribute('.gpu.ill', 'aria-label')
+    assert 'unhealthy' in shown.attribute('.gpu.unhealthy', 'aria-label')
     shown.click('.problems a')
     shown.wait(lambda: shown.text('h1') == f'GPU 0 {uuid_of(2, 0)}')
     assert 'Xid 79: lost' in shown.text('.banner.bad')

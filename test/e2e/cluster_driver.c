@@ -17,7 +17,6 @@
 struct driver {
         uv_loop_t loop;
         uv_pipe_t input;
-        struct strbuf text;
         char piece[65536];
         struct kube_client *client;
         struct cluster *cluster;
@@ -83,22 +82,14 @@ static void on_alloc(uv_handle_t *handle, size_t suggested UNUSED, uv_buf_t *buf
         *buffer = uv_buf_init(driver->piece, sizeof(driver->piece));
 }
 
-static void on_input(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
+static void on_input(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer UNUSED)
 {
         struct driver *driver = container_of(stream, struct driver, input);
-        char *end;
 
         if (count < 0) {
                 uv_close((uv_handle_t *)&driver->input, NULL);
                 driver->cluster = cluster_close(driver->cluster);
                 driver->client = kube_client_close(driver->client, NULL, NULL);
-                return;
-        }
-        strbuf_append(&driver->text, buffer->base, (size_t)count);
-        while ((end = strchr(driver->text.data, '\n'))) {
-                *end = '\0';
-                cluster_ask_soon(driver->cluster, driver->text.data);
-                strbuf_consume(&driver->text, (size_t)(end + 1 - driver->text.data));
         }
 }
 
@@ -114,7 +105,7 @@ static uint64_t number_of(const json_t *options, const char *key)
 
 int main(int argc, char **argv)
 {
-        struct driver driver = {.text = STRBUF_INIT};
+        struct driver driver = {0};
         struct cluster_options options = CLUSTER_OPTIONS_INIT;
         json_t *wanted = argc == 3 ? json_loads(argv[2], 0, NULL) : NULL;
         struct error err;
@@ -141,6 +132,5 @@ int main(int argc, char **argv)
         uv_pipe_open(&driver.input, 0);
         uv_read_start((uv_stream_t *)&driver.input, on_alloc, on_input);
         uv_run(&driver.loop, UV_RUN_DEFAULT);
-        strbuf_done(&driver.text);
         return uv_loop_close(&driver.loop) == 0 ? 0 : 3;
 }

@@ -438,7 +438,7 @@ def test_a_record_that_is_broken_counts_as_none(node, cluster, mounted):
     with open(os.path.join(node.mps_root, 'configuration.json'), 'w', encoding='utf-8') as file:
         file.write('{"generation": 3')
     agent = start(node, cluster, source=('--config-dir', mounted.folder))
-    agent.wait_log("the last good configuration cannot be used.*configuration.json' is no record of a configuration")
+    agent.wait_log("the last good configuration cannot be used.*configuration.json' is not a record of a configuration")
     node.wait_counts(8)
     cluster.wait_status('accepted', name='small', generation='1')
 
@@ -471,8 +471,8 @@ def test_one_file_for_all_nodes_is_reported_too(node, cluster):
 
 @pytest.mark.parametrize('options, text', [
     (('--config-dir', '/x', '--config-map', 'a/b'), 'config-file, config-dir and config-map exclude each other'),
-    (('--config-map', 'configs'), "config-map: 'configs' is no ConfigMap, must be its namespace and name: gpu/configs"),
-    (('--config-map', 'Gpu/configs'), "config-map: 'Gpu/configs' is no ConfigMap"),
+    (('--config-map', 'configs'), "config-map: 'configs' is not a ConfigMap, must be its namespace and name: gpu/configs"),
+    (('--config-map', 'Gpu/configs'), "config-map: 'Gpu/configs' is not a ConfigMap"),
     (('--config-dir', '/x', '--config-label', ''), 'config-label: must not be empty'),
 ])
 def test_options_that_cannot_be_end_the_start(node, options, text):

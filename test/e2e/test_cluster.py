@@ -44,10 +44,6 @@ class Driver:
         found = self.until(lambda view: any(n['name'] == name and all(n[k] == v for k, v in wanted.items()) for n in view['nodes']))
         return next(n for n in found['nodes'] if n['name'] == name)
 
-    def ask_soon(self, node):
-        self.process.stdin.write(node + '\n')
-        self.process.stdin.flush()
-
     def close(self):
         self.process.stdin.close()
         assert self.process.wait(timeout=PATIENCE) == 0
@@ -120,18 +116,6 @@ def test_agents_are_asked_again_and_what_they_say_is_new(fleet, drive):
     fleet.pages['n1'] = page('n1', gpu('0', [share('team-a', 'train')]))
     later = driver.until(lambda view: view['nodes'][0]['page']['shares'] == 1)
     assert later['version'] > first['version'] and later['nodes'][0]['version'] > first['nodes'][0]['version']
-
-
-def test_a_node_that_is_to_be_asked_soon_is_not_asked_in_its_turn(fleet, drive):
-    for name in ('n1', 'n2'):
-        fleet.add_node(name)
-        fleet.pages[name] = page(name, gpu('0'))
-    driver = drive(interval_ms=1000000)
-    driver.until(complete)
-    fleet.pages['n1'] = page('n1', gpu('0', [share('team-a', 'train')]))
-    driver.ask_soon('n1')
-    driver.until(lambda view: view['nodes'][0]['page']['shares'] == 1)
-    assert len(fleet.asked) == 3
 
 
 def test_a_pod_that_looks_like_an_agent_in_another_namespace_is_not_believed(fleet, drive):

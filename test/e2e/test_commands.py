@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from node import REPORT, SANITIZED, SIMULATOR, WARPSHARE
+from node import REPORT, SIMULATOR, WARPSHARE
 
 sys.path.insert(0, os.path.join(os.environ['WARPSHARE_SOURCE'], 'test/docs'))
 from pages import Page, pattern  # noqa: E402
@@ -265,13 +265,3 @@ def test_an_invalid_file_is_said_to_be_with_the_fault(command, text, fault, tmp_
 def test_options_alone_can_be_checked_too():
     done = run('agent', '--check', MIG_STRATEGY='single')
     assert (done.returncode, done.stdout, done.stderr) == (0, 'the configuration is valid, without a file\n', '')
-
-
-@pytest.mark.parametrize('spare', (1, 2, 3, 5))
-@pytest.mark.parametrize('command', ('agent', 'mps'))
-def test_a_program_without_descriptors_says_so_and_ends(command, spare, tmp_path):
-    if SANITIZED:
-        pytest.skip('a sanitizer needs descriptors of its own')
-    limited = ['sh', '-c', 'ulimit -n "$0"; exec "$@"', str(3 + spare), WARPSHARE, command, '--mps-directory', str(tmp_path)]
-    done = subprocess.run(limited, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode and 'too many open files' in done.stderr.lower(), done

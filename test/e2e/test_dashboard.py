@@ -398,9 +398,9 @@ def test_a_real_agent_shows_its_shares_and_a_gpu_that_is_lost(api, start, node):
         assert {(row['node'], row['unit']['sharing'], row['unit']['replicas']) for row in shares} == {('n1', 'time-slicing', 4)}
         gpus[3]['lost'] = True
         node.scenario(gpus, events=[{'gpu': 3, 'xid': 79}])
-        ill = dashboard.until('/api/v1/overview', lambda answer: [
-            unit['ill'] for gpu_ in answer['nodes'][0]['gpus'] for unit in gpu_['units'] if 'ill' in unit])
-        reasons = [unit['ill'] for gpu_ in ill['nodes'][0]['gpus'] for unit in gpu_['units'] if 'ill' in unit]
+        unhealthy = dashboard.until('/api/v1/overview', lambda answer: [
+            unit['unhealthy'] for gpu_ in answer['nodes'][0]['gpus'] for unit in gpu_['units'] if 'unhealthy' in unit])
+        reasons = [unit['unhealthy'] for gpu_ in unhealthy['nodes'][0]['gpus'] for unit in gpu_['units'] if 'unhealthy' in unit]
         assert len(reasons) == 1 and '79' in reasons[0]
 
 
@@ -413,7 +413,7 @@ def run(*options):
 
 
 def test_wrong_options_are_named_with_what_is_right(api):
-    assert run('--interval', '0') == (2, "warpshare dashboard: --interval: '0' is no number of seconds from 1 to 3600\n")
+    assert run('--interval', '0') == (2, "warpshare dashboard: interval: '0' is not a number of seconds from 1 to 3600\n")
     status, text = run('--authorization', 'none')
     assert status == 2 and 'token' in text and 'proxy' in text
     status, text = run('--address', 'localhost:80', '--kubeconfig', str(api.kubeconfig()))

@@ -33,7 +33,7 @@ def wait_well(node, n_gpus):
     node.cluster.api.wait_for(lambda: devices <= node.devices().keys() and not any(taints(node, device) for device in devices))
 
 
-@pytest.mark.parametrize('fault, says', [(hang, 'does not return'), (crash, 'has ended in')], ids=['hangs', 'crashes'])
+@pytest.mark.parametrize('fault, says', [(hang, 'does not return'), (crash, 'has ended in')], ids=['endless', 'deadly'])
 def test_whatever_function_hangs_or_crashes_the_claims_of_other_gpus_are_prepared(node, fault, says):
     n_gpus = AT_ONCE + 1
     start(node, n_gpus)

@@ -118,7 +118,7 @@ def test_programs_get_json_and_csv(two_nodes, kubectl):
 
 
 def test_what_is_watched_is_shown_again_until_nobody_reads_it(api, fleet, two_nodes, tmp_path, kubectl):
-    kubectl('nodes', '-w', '--interval=0', status=2, says="--interval: '0' is no number of seconds from 1 to 3600")
+    kubectl('nodes', '-w', '--interval=0', status=2, says="interval: '0' is not a number of seconds from 1 to 3600")
     with subprocess.Popen([tmp_path / 'kubectl-warpshare', 'top', '-w', '--interval', '1', '-o', 'json', '--kubeconfig', api.kubeconfig()],
                           stdout=subprocess.PIPE, text=True) as program:
         first = json.loads(program.stdout.readline())
@@ -465,7 +465,7 @@ def test_kubectl_itself_finds_the_plugin(api, two_nodes, kubectl, tmp_path):
 
 
 @pytest.mark.parametrize('words, says', [
-    ([], 'no command'), (['tops'], "did you mean 'top'"), (['top', '--nampespace', 'x'], "did you mean '--namespace'"),
+    ([], 'needs a command'), (['tops'], "did you mean 'top'"), (['top', '--nampespace', 'x'], "did you mean '--namespace'"),
     (['why', 'a', 'b'], "unexpected argument 'b'")])
 def test_wrong_words_are_refused(kubectl, words, says):
     assert kubectl(*words, status=2, says=says, kubeconfig=False) == ''

@@ -275,7 +275,7 @@ def test_status_without_a_supervisor_says_so(mps):
     (['--mps-director', 'x'], "warpshare mps: unknown flag '--mps-director'; did you mean '--mps-directory'?\n"),
     (['--kubelet-socket=x'], "warpshare mps: unknown flag '--kubelet-socket'; --help lists all\n"),
     (['--grace'], 'warpshare mps: --grace: needs a value\n'),
-    (['--grace=soon'], "warpshare mps: grace: 'soon' is no number of seconds from 0 to 86400\n"),
+    (['--grace=soon'], "warpshare mps: grace: 'soon' is not a number of seconds from 0 to 86400\n"),
     (['--config-file', 'x'], 'warpshare mps: --config-file: only with --standalone; without it, the agent says which '
                              'daemons there are\n'),
     (['start'], "warpshare mps: 'start' is not a command; 'warpshare mps --help' lists them\n"),
@@ -433,7 +433,7 @@ def test_a_mount_that_the_host_would_not_see_is_not_made(mps):
 def test_a_wrong_size_of_the_shared_memory_is_refused(mps, size):
     done = mps.run('mps', '--shared-memory-size=' + size)
     assert done.returncode == 2
-    assert "shared-memory-size: '%s' is no number of MiB from 0 to 1073741824" % size in done.stderr
+    assert "shared-memory-size: '%s' is not a number of MiB from 0 to 1073741824" % size in done.stderr
 
 
 @needs_mounts
@@ -498,7 +498,7 @@ def test_uninstall_ends_what_a_killed_supervisor_left_and_removes_its_files(mps)
     assert refused.returncode == 1 and refused.stderr == "an MPS supervisor runs with '%s': end it first\n" % mps.root
     supervisor.kill()
     assert len(mps.processes()) == 2
-    for name in ('notes.txt', 'allocations-nvidia.com_gpu.json', 'grants-nvidia.com_gpu.json'):
+    for name in ('notes.txt', 'allocations-nvidia.com_gpu.json'):
         with open(mps.path(name), 'w', encoding='ascii'):
             pass
     done = mps.run('mps', 'uninstall')

@@ -73,4 +73,4 @@ def test_connections_of_others_do_not_keep_it_from_being_found_alive(mps):  # no
 @pytest.mark.parametrize('seconds', ['0', '3601', 'long'])
 def test_a_timeout_that_is_none_is_refused(mps, seconds):  # noqa: F811
     done = mps.run('mps', 'ping', '--timeout', seconds)
-    assert done.returncode == 2 and "timeout: '%s' is no number of seconds from 1 to 3600" % seconds in done.stderr
+    assert done.returncode == 2 and "timeout: '%s' is not a number of seconds from 1 to 3600" % seconds in done.stderr

@@ -135,7 +135,7 @@ def test_an_agent_without_marks_asks_once_and_changes_nothing(node, cluster):
 
 
 @pytest.mark.parametrize('option, text', [
-    ('--node-taint=a', "--node-taint: 'a' is no taint: write key=value:effect or key:effect"),
+    ('--node-taint=a', "--node-taint: 'a' is not a taint: write key=value:effect or key:effect"),
     ('--node-condition=Ready', "--node-condition: 'Ready' is a condition that kubelet sets"),
 ])
 def test_marks_that_cannot_be_set_are_refused_at_the_start(node, option, text):

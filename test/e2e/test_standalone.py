@@ -170,7 +170,7 @@ def test_a_configuration_says_what_is_shared(mps):  # noqa: F811
     (('--share', 'nan', '--', 'true'), 2, "share: 'nan' is no part of a GPU, which is above 0 and at most 1: 0.3, or 30%"),
     (('--threads', '101', '--', 'true'), 2, "threads: '101' is no percentage above 0 and at most 100, as 30 or 33.3"),
     (('--share', '1', '--memory', '10X', '--', 'true'), 2, "memory: '10X' is no quantity of at least 1Mi, as 10Gi or 512Mi"),
-    (('--share', '1', '--wait', 'long', '--', 'true'), 2, "wait: 'long' is no number of seconds from 0 to 604800"),
+    (('--share', '1', '--wait', 'long', '--', 'true'), 2, "wait: 'long' is not a number of seconds from 0 to 604800"),
     (('--share', '1', 'true'), 2, "unexpected argument 'true'; --help lists the flags"),
     (('--share', '1', '--gpu', '7', '--', 'true'), 1, "GPU '7' is not shared here; 'warpshare run --show' lists those that are"),
     (('--share', '1', '--', '/nonexistent'), 127, "start '/nonexistent': No such file or directory"),

@@ -178,3 +178,13 @@ def test_a_signal_that_comes_before_all_else_does_not_end_the_program(words):
     assert 'SIGHUP\n' in done.stderr, done.stderr
     assert done.returncode == 1, (done.returncode, done.stderr)
     assert 'cannot start' in done.stderr or 'configuration refused' in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize('spare', (1, 2, 3, 5))
+@pytest.mark.parametrize('command', ('agent', 'mps'))
+def test_a_program_without_descriptors_says_so_and_ends(command, spare, tmp_path):
+    if SANITIZED:
+        pytest.skip('a sanitizer needs descriptors of its own')
+    limited = ['sh', '-c', 'ulimit -n "$0"; exec "$@"', str(3 + spare), WARPSHARE, command, '--mps-directory', str(tmp_path)]
+    done = subprocess.run(limited, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode and 'too many open files' in done.stderr.lower(), done

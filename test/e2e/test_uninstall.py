@@ -280,4 +280,4 @@ def test_a_mig_state_that_nvidias_manager_told_stays(node, cluster, uninstall):
     tell_state(cluster, 'nvidia-mig-manager')
     cluster.api.allow(agent_rules('mig', 'labels: nodefeature'))
     status, things, _ = uninstall(*cluster.options())
-    assert (status, things['label nvidia.com/mig.config.state']) == (0, [('absent', NAME, 'another MIG manager has told it')])
+    assert (status, things['label nvidia.com/mig.config.state']) == (0, [('absent', NAME, 'another MIG manager has set it')])

@@ -23,11 +23,14 @@ class Project:
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
         (self.folder / 'tools').mkdir()
-        shutil.copy(SOURCE / 'tools/check', self.folder / 'tools/check')
+        for name in ['check', 'meson_tests.py', 'asan.ini']:
+            shutil.copy(SOURCE / 'tools' / name, self.folder / 'tools' / name)
         for name in ['fetch-nonfree', 'fetch-promtool', 'lint']:
             self.write(f'tools/{name}', '#!/bin/sh\n')
+        self.write('tools/changed', '#!/bin/sh\n[ $1 = passed ] && echo "$@" >>recorded || cat $1.list 2>/dev/null || :\n')
         self.write('HACKING.md', '## Unstable tests\n\n- `fake/known`: an example\n\n## Words\n\n- `fake/late` is not listed here\n')
-        self.meson = "project('fake')\n"
+        self.meson = ''
+        self.write('meson_options.txt', "option('fuzz', type: 'boolean', value: false)\n")
 
     def write(self, name, text):
         path = self.folder / name
@@ -38,7 +41,7 @@ class Project:
         counter = self.folder / f'{name}.runs'
         self.write(name + '.sh', f'#!/bin/sh\necho >>"{counter}"\nrun=$(wc -l <"{counter}")\n{body}\n')
         self.meson += f"test('fake/{name}', find_program('./{name}.sh')" + \
-            ''.join(f', {key}: {value}' for key, value in more.items()) + ')\n'
+            ''.join(f', {key}: {value}' for key, value in {'suite': "'unit'", **more}.items()) + ')\n'
 
     def runs(self, name):
         counter = self.folder / f'{name}.runs'
@@ -46,7 +49,8 @@ class Project:
 
     def check(self, *words):
         """Its status, last line, and all that it said."""
-        self.write('meson.build', self.meson)
+        language = ", 'c'" if 'asan' in words else ''  # of which the sanitizers are an option
+        self.write('meson.build', f"project('fake'{language})\n{self.meson}")
         done = subprocess.run(['tools/check', *(words or ['plain'])], cwd=self.folder, text=True, stdout=subprocess.PIPE, timeout=120,
                               stderr=subprocess.STDOUT, check=False, env={**os.environ, 'CI': '', 'MESON_TESTTHREADS': '2'})
         lines = done.stdout.rstrip().split('\n')
@@ -175,11 +179,37 @@ def test_results_of_an_earlier_run_count_for_nothing(project):
 
 
 def test_what_comes_later_is_prepared_while_the_tests_run(project):
-    """The test of the first part passes only once the source was read and the fuzz targets were built."""
-    project.add('waits', f'for i in $(seq 600); do [ -e "{project.folder}/linted" ] && [ -e "{project.folder}/fuzz-built" ] && exit 0; sleep 0.1; done; exit 1')
+    """The test of the first part passes only once the source was read and the sanitizers' build was made."""
+    wanted = [f'[ -e "{project.folder}/{name}" ]' for name in ('linted', 'build/asan/made')]
+    project.add('waits', f'for i in $(seq 600); do {" && ".join(wanted)} && exit 0; sleep 0.1; done; exit 1')
+    project.meson += "custom_target('made', output: 'made', command: ['touch', '@OUTPUT@'], build_by_default: true)\n"
     project.write('tools/lint', '#!/bin/sh\necho read >>linted\necho "  all of it ok"\n')
-    project.write('tools/fuzz', '#!/bin/sh\n[ "$1" = 0 ] && exec touch fuzz-built\necho "  fuzz-a  ok  12 runs"\n')
-    status, last, said = project.check('plain', 'fuzz', 'lint')
+    status, last, said = project.check('plain', 'asan', 'lint')
     assert (status, last) == (0, '3 passed, 0 failed, 0 skipped')
     assert said.index('== lint') < said.index('all of it ok')
     assert (project.folder / 'linted').read_text(encoding='utf-8') == 'read\n'  # once
+
+
+def test_each_suite_runs_in_its_builds(project):
+    for suite in ['unit', 'both', 'e2e', 'package', 'part-slow']:
+        project.add(suite, STEADY, suite=f"'{suite}'")
+    assert project.check('plain')[:2] == (0, '3 passed, 0 failed, 0 skipped')
+    assert project.check('asan')[:2] == (0, '3 passed, 0 failed, 0 skipped')
+    assert [project.runs(name) for name in ['unit', 'both', 'e2e', 'package', 'part-slow']] == [2, 2, 1, 1, 0]
+
+
+def test_a_part_that_changed_runs_and_is_recorded_when_all_of_it_passed(project):
+    project.add('one', STEADY, suite="'part-whole'")
+    project.add('two', STEADY, suite="'part-skipped'")
+    project.add('three', ABSENT, suite="'part-skipped'")
+    project.add('four', BROKEN, suite="'part-broken'")
+    project.write('parts.list', 'part-whole 1\npart-skipped 2\npart-broken 3\n')
+    assert project.check()[:2] == (1, '2 passed, 1 failed, 1 skipped')
+    assert (project.folder / 'recorded').read_text(encoding='utf-8') == 'passed part-whole 1\n'
+
+
+def test_all_parts_run_if_that_is_asked_for(project):
+    project.add('one', STEADY, suite="'part-one'")
+    project.write('all.list', 'part-one\n')
+    assert project.check('plain')[0] == 1  # no test at all
+    assert project.check('--all', 'plain')[:2] == (0, '1 passed, 0 failed, 0 skipped')

@@ -59,10 +59,10 @@ static void each_place_below(struct strbuf *text, const struct command *program,
         const struct command *command, place_fn *visit)
 {
         visit(text, program, place, command);
-        for (const struct command *below = command->below; below && below->name; below++) {
-                _free_ char *longer = xasprintf("%s%s%s", place, *place ? " " : "", below->name);
+        for (const struct command *const *below = command->below; below && *below; below++) {
+                _free_ char *longer = xasprintf("%s%s%s", place, *place ? " " : "", (*below)->name);
 
-                each_place_below(text, program, longer, below, visit);
+                each_place_below(text, program, longer, *below, visit);
         }
 }
 
@@ -85,7 +85,7 @@ static void put_bash_values(
 {
         const struct option *option;
 
-        for (size_t i = 0; (option = command_line_option(command->line, i)); i++) {
+        for (size_t i = 0; (option = command_option(command, i)); i++) {
                 if (value_of(option) == VALUE_NONE)
                         continue;
                 strbuf_printf(text, "        '%s --%s'", place, option->flag);
@@ -110,9 +110,9 @@ static void put_bash_words(
         const char *blank = "";
 
         strbuf_printf(text, "        '%s')\n                values='", place);
-        for (const struct command *below = command->below; below && below->name; below++, blank = " ")
-                strbuf_printf(text, "%s%s", blank, below->name);
-        for (size_t i = 0; (option = command_line_option(command->line, i)); i++, blank = " ")
+        for (const struct command *const *below = command->below; below && *below; below++, blank = " ")
+                strbuf_printf(text, "%s%s", blank, (*below)->name);
+        for (size_t i = 0; (option = command_option(command, i)); i++, blank = " ")
                 strbuf_printf(text, "%s--%s", blank, option->flag);
         strbuf_puts(text, "' ;;\n");
 }
@@ -211,16 +211,16 @@ static void put_zsh_words(
         strbuf_printf(text, "        '%s')\n", place);
         if (command->below) {
                 strbuf_puts(text, "                commands=(");
-                for (const struct command *below = command->below; below->name; below++) {
-                        strbuf_printf(text, "\n                        '%s:", below->name);
-                        put_quoted(text, below->summary, ":\\");
+                for (const struct command *const *below = command->below; *below; below++) {
+                        strbuf_printf(text, "\n                        '%s:", (*below)->name);
+                        put_quoted(text, (*below)->summary, ":\\");
                         strbuf_putc(text, '\'');
                 }
                 strbuf_puts(text, ")\n"
                                   "                (( CURRENT == 2 )) && _describe -t commands command commands\n");
         }
         strbuf_puts(text, "                _arguments -S");
-        for (size_t i = 0; (option = command_line_option(command->line, i)); i++)
+        for (size_t i = 0; (option = command_option(command, i)); i++)
                 put_zsh_option(text, option->flag, option);
         strbuf_puts(text, " ;;\n");
 }
@@ -289,13 +289,13 @@ static void put_fish_words(
 {
         const struct option *option;
 
-        for (const struct command *below = command->below; below && below->name; below++) {
+        for (const struct command *const *below = command->below; below && *below; below++) {
                 begin_fish(text, program, place);
-                strbuf_printf(text, "-a %s -d '", below->name);
-                put_fish_text(text, below->summary);
+                strbuf_printf(text, "-a %s -d '", (*below)->name);
+                put_fish_text(text, (*below)->summary);
                 strbuf_puts(text, "'\n");
         }
-        for (size_t i = 0; (option = command_line_option(command->line, i)); i++) {
+        for (size_t i = 0; (option = command_option(command, i)); i++) {
                 begin_fish(text, program, place);
                 strbuf_printf(text, "-l %s ", option->flag);
                 if (value_of(option) == VALUE_FILE)

@@ -32,10 +32,10 @@ static int write_pages(char **argv, const struct command *command, struct error 
         struct strbuf text = STRBUF_INIT;
 
         manual_page(&text, command, argv[DATE]);
-        if (write_text(argv[PAGES], "", command->line->program, ".1", &text, err) < 0)
+        if (write_text(argv[PAGES], "", command->program, ".1", &text, err) < 0)
                 return -1;
-        for (const struct command *below = command->below; below && below->name; below++)
-                if (write_pages(argv, below, err) < 0)
+        for (const struct command *const *below = command->below; below && *below; below++)
+                if (write_pages(argv, *below, err) < 0)
                         return -1;
         return 0;
 }
@@ -62,8 +62,8 @@ static int write_all(char **argv, struct error *err)
         if (write_pages(argv, &command_main, err) < 0 || write_completions(argv, &command_main, err) < 0)
                 return -1;
         /* Those that are programs, too, by a link of their name. */
-        for (const struct command *command = command_table; command->name; command++)
-                if (strcmp(command->line->program, command->name) == 0 && write_completions(argv, command, err) < 0)
+        for (const struct command *const *command = command_table; *command; command++)
+                if (strcmp((*command)->program, (*command)->name) == 0 && write_completions(argv, *command, err) < 0)
                         return -1;
         return 0;
 }

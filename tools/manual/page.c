@@ -89,14 +89,14 @@ static const char *put_synopsis(struct strbuf *text, const char *help)
         return help;
 }
 
-static void put_commands(struct strbuf *text, const struct command *below)
+static void put_commands(struct strbuf *text, const struct command *const *below)
 {
         strbuf_puts(text, ".SH COMMANDS\n");
-        for (; below->name; below++) {
+        for (; *below; below++) {
                 strbuf_puts(text, ".TP\n.B ");
-                put_text(text, below->name);
+                put_text(text, (*below)->name);
                 strbuf_putc(text, '\n');
-                put_text(text, below->summary);
+                put_text(text, (*below)->summary);
                 strbuf_putc(text, '\n');
         }
 }
@@ -141,12 +141,12 @@ static void put_option(struct strbuf *text, const struct option *option)
         put_names(text, "Also: ", option->aliases + n_letters, ARRAY_SIZE(option->aliases) - n_letters, "--");
 }
 
-static void put_options(struct strbuf *text, const struct command_line *line)
+static void put_options(struct strbuf *text, const struct command *command)
 {
         const struct option *option;
 
         strbuf_puts(text, ".SH OPTIONS\n");
-        for (size_t i = 0; (option = command_line_option(line, i)); i++) {
+        for (size_t i = 0; (option = command_option(command, i)); i++) {
                 put_option(text, option);
                 if (option == &option_switches[OPTION_VERSION])
                         break; /* those that the agent's page has follow */
@@ -174,12 +174,15 @@ static void put_title(struct strbuf *text, const char *program)
 }
 
 /* Every other page, each once. */
-static void put_others(struct strbuf *text, const struct command *page, const struct command *table, bool *is_first)
+static void put_others(
+        struct strbuf *text, const struct command *page, const struct command *const *table, bool *is_first)
 {
-        for (const struct command *command = table; command->name; command++) {
+        for (; *table; table++) {
+                const struct command *command = *table;
+
                 if (command != page) {
                         strbuf_puts(text, *is_first ? ".BR " : ",\n.BR ");
-                        put_page(text, command->line->program);
+                        put_page(text, command->program);
                         strbuf_puts(text, " (1)");
                         *is_first = false;
                 }
@@ -190,26 +193,25 @@ static void put_others(struct strbuf *text, const struct command *page, const st
 
 void manual_page(struct strbuf *text, const struct command *command, const char *date)
 {
-        const struct command_line *line = command->line;
         bool is_first = true;
         const char *description;
 
         strbuf_puts(text, ".\\\" Made from the tables of commands and options.\n.TH ");
-        put_title(text, line->program);
+        put_title(text, command->program);
         strbuf_printf(text, " 1 \"%s\" \"Warpshare " WARPSHARE_VERSION "\" \"User Commands\"\n.SH NAME\n", date);
-        put_page(text, line->program);
+        put_page(text, command->program);
         strbuf_puts(text, " \\- ");
         put_text(text, command->summary);
         strbuf_putc(text, '\n');
-        description = put_synopsis(text, line->help);
+        description = put_synopsis(text, command->help);
         strbuf_puts(text, ".SH DESCRIPTION\n");
         put_paragraphs(text, description);
         if (command->below)
                 put_commands(text, command->below);
-        put_options(text, line);
-        if (line->more_help) {
+        put_options(text, command);
+        if (command->more_help) {
                 strbuf_puts(text, ".SH NOTES\n");
-                put_paragraphs(text, line->more_help);
+                put_paragraphs(text, command->more_help);
         }
         strbuf_puts(text, ".SH SEE ALSO\n");
         if (command != &command_main) {

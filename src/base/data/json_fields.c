@@ -23,7 +23,7 @@ static void store_pointer(char *at, const void *pointer)
 
 /* ---- writing ---- */
 
-/* What is cut in the middle of a character is no UTF-8 there, so it is cleaned after the cut. */
+/* A cut in the middle of a character leaves bytes that are not UTF-8, so the text is cleaned after the cut. */
 static json_t *repaired(const char *text, size_t most)
 {
         _free_ char *copy = strndup(text, most);
@@ -40,7 +40,7 @@ static json_t *of_text(const struct json_text *how, const char *text)
         return json ? json : json_null();
 }
 
-/* Of a signed one the bits, with its sign. */
+/* A signed number is returned by its bits, with the sign extended. */
 static uint64_t load_number(const struct json_field *field, const char *at)
 {
         uint32_t small;
@@ -190,7 +190,7 @@ json_t *json_fields_load(struct json_in *in, const char *text, size_t length)
         return NULL;
 }
 
-static const char *take_text(struct json_in *in, const struct json_text *how, const json_t *value)
+static const char *fields_take_text(struct json_in *in, const struct json_text *how, const json_t *value)
 {
         const char *text = json_string_value(value);
         char *copy;
@@ -205,7 +205,7 @@ static const char *take_text(struct json_in *in, const struct json_text *how, co
         return copy;
 }
 
-static uint64_t take_number(struct json_in *in, const struct json_field *field, const json_t *value)
+static uint64_t fields_take_number(struct json_in *in, const struct json_field *field, const json_t *value)
 {
         json_int_t number = json_integer_value(value);
 
@@ -219,7 +219,7 @@ static uint64_t take_number(struct json_in *in, const struct json_field *field, 
         return (uint64_t)number;
 }
 
-static uint64_t take_word(struct json_in *in, const struct json_field *field, const json_t *value)
+static uint64_t fields_take_word(struct json_in *in, const struct json_field *field, const json_t *value)
 {
         if (!value)
                 return 0;
@@ -249,15 +249,15 @@ static void take_real(struct json_in *in, const json_t *value, char *at)
         memcpy(at, &number, sizeof(number));
 }
 
-static void take_value(struct json_in *in, const struct json_field *field, const json_t *value, char *at)
+static void fields_take_value(struct json_in *in, const struct json_field *field, const json_t *value, char *at)
 {
         switch (field->kind) {
         case JSON_FIELD_TEXT:
-                store_pointer(at, value ? take_text(in, field->text, value) : NULL);
+                store_pointer(at, value ? fields_take_text(in, field->text, value) : NULL);
                 break;
         case JSON_FIELD_UINT:
         case JSON_FIELD_INT:
-                store_number(field, at, take_number(in, field, value));
+                store_number(field, at, fields_take_number(in, field, value));
                 break;
         case JSON_FIELD_REAL:
                 take_real(in, value, at);
@@ -268,7 +268,7 @@ static void take_value(struct json_in *in, const struct json_field *field, const
                 *(bool *)at = json_is_true(value);
                 break;
         case JSON_FIELD_WORD:
-                store_number(field, at, take_word(in, field, value));
+                store_number(field, at, fields_take_word(in, field, value));
                 break;
         case JSON_FIELD_OBJECT:
                 if (value && !json_is_object(value))
@@ -290,7 +290,7 @@ static size_t item_size(const struct json_field *field)
         return field->kind == JSON_FIELD_TEXTS ? sizeof(char *) : field->shape->size;
 }
 
-static void take_list(struct json_in *in, const struct json_field *field, const json_t *list, char *to)
+static void fields_take_list(struct json_in *in, const struct json_field *field, const json_t *list, char *to)
 {
         const size_t size = item_size(field);
         const size_t count = json_array_size(list);
@@ -311,7 +311,7 @@ static void take_list(struct json_in *in, const struct json_field *field, const 
                 const json_t *item = json_array_get(list, i);
 
                 if (field->kind == JSON_FIELD_TEXTS)
-                        store_pointer(items + i * size, take_text(in, field->text, item));
+                        store_pointer(items + i * size, fields_take_text(in, field->text, item));
                 else if (field->kind == JSON_FIELD_REALS)
                         take_real(in, json_is_null(item) ? NULL : item, items + i * size);
                 else
@@ -332,8 +332,8 @@ void json_fields_take(struct json_in *in, const json_t *object, const struct jso
                 if (!value && field->is_needed)
                         json_fields_bad(in, "%s: missing", field->name);
                 else if (field->kind >= JSON_FIELD_TEXTS)
-                        take_list(in, field, value, to);
+                        fields_take_list(in, field, value, to);
                 else
-                        take_value(in, field, value, (char *)to + field->offset);
+                        fields_take_value(in, field, value, (char *)to + field->offset);
         }
 }

@@ -3,7 +3,7 @@
  * it the struct is written, in the table's order, and read back, with a bound for each value. What the values mean
  * together is for the caller.
  *
- * Writing does not fail. Reading notes the first thing that is wrong and goes on with zeros, so that callers test once.
+ * Writing does not fail. Reading notes the first fault and continues with zeros, so that callers test once.
  * Fields without a row are ignored.
  */
 #pragma once
@@ -18,14 +18,14 @@
 
 #define JSON_REAL_MOST 9007199254740992.0 /* 2^53, up to which a double has every integer */
 
-/* Which texts are taken. */
+/* The texts that a field accepts. */
 struct json_text {
         bool (*is)(const char *text);
         size_t most;      /* bytes */
         const char *must; /* what stands between "must be " and "<most> bytes" */
         /*
          * It is cleaned (base/text.h) when it is read, since who wrote it may be older or another, and when it is
-         * written, where it is also cut to |most|. Else what is no UTF-8 becomes null.
+         * written, where it is also cut to |most|. Else a text that is not UTF-8 becomes null.
          */
         bool is_repaired;
 };

@@ -9,7 +9,7 @@
 
 /* ---- places ---- */
 
-static int fail_at(const struct tree *tree, const struct tree_node *node, struct error *err, const char *text)
+static int tree_fail_at(const struct tree *tree, const struct tree_node *node, struct error *err, const char *text)
 {
         return yaml_fail(tree->yaml, node->line, err, "%.200s%s%s", node->path, *node->path ? ": " : "", text);
 }
@@ -22,7 +22,7 @@ int tree_fail(const struct tree *tree, const struct tree_node *node, struct erro
         va_start(args, format);
         vsnprintf(text, sizeof(text), format, args);
         va_end(args);
-        return fail_at(tree, node, err, text);
+        return tree_fail_at(tree, node, err, text);
 }
 
 int tree_prefix(const struct tree *tree, const struct tree_node *node, struct error *err)
@@ -30,7 +30,7 @@ int tree_prefix(const struct tree *tree, const struct tree_node *node, struct er
         enum error_kind kind = err->kind;
         struct error inner = *err;
 
-        fail_at(tree, node, err, inner.text);
+        tree_fail_at(tree, node, err, inner.text);
         err->kind = kind;
         return -1;
 }
@@ -46,7 +46,7 @@ void tree_warn(const struct tree *tree, const struct tree_node *node, const char
         va_start(args, format);
         vsnprintf(text, sizeof(text), format, args);
         va_end(args);
-        fail_at(tree, node, &err, text);
+        tree_fail_at(tree, node, &err, text);
         tree->warn(err.text, tree->warn_data);
 }
 
@@ -124,7 +124,7 @@ const char *tree_print(const struct tree_node *node, char text[static TREE_VALUE
         return text;
 }
 
-static bool is_known(const struct tree_node *node, const char *name, const char *const *names, size_t n_names)
+static bool tree_key_is_known(const struct tree_node *node, const char *name, const char *const *names, size_t n_names)
 {
         for (size_t i = 0; i < n_names; i++)
                 if (key_is(node, names[i], name))
@@ -133,10 +133,10 @@ static bool is_known(const struct tree_node *node, const char *name, const char 
 }
 
 /* True if |name| is not among |names|: |member| is where it stands, and |nearest| the name that is like it, or NULL. */
-static bool is_unknown(const struct tree *tree, const struct tree_node *node, const char *name,
+static bool tree_key_is_unknown(const struct tree *tree, const struct tree_node *node, const char *name,
         const char *const *names, size_t n_names, struct tree_node *member, const char **nearest)
 {
-        if (is_known(node, name, names, n_names))
+        if (tree_key_is_known(node, name, names, n_names))
                 return false;
         *member = (struct tree_node){
                 .path = path_below(tree, node, name), .line = yaml_line_of(tree->yaml, node->json, name)};
@@ -153,7 +153,7 @@ void tree_check_keys(const struct tree *tree, const struct tree_node *node, cons
 
         json_object_foreach((json_t *)(uintptr_t)node->json, name, value)
         {
-                if (!is_unknown(tree, node, name, names, n_names, &member, &nearest))
+                if (!tree_key_is_unknown(tree, node, name, names, n_names, &member, &nearest))
                         continue;
                 if (nearest)
                         tree_warn(tree, &member, "unknown key, ignored; did you mean '%s'?", nearest);
@@ -172,7 +172,7 @@ int tree_refuse_keys(const struct tree *tree, const struct tree_node *node, cons
 
         json_object_foreach((json_t *)(uintptr_t)node->json, name, value)
         {
-                if (!is_unknown(tree, node, name, names, n_names, &member, &nearest))
+                if (!tree_key_is_unknown(tree, node, name, names, n_names, &member, &nearest))
                         continue;
                 return nearest ? tree_fail(tree, &member, err, "unknown key; did you mean '%s'?", nearest)
                                : tree_fail(tree, &member, err, "unknown key, remove it");

@@ -1,5 +1,5 @@
 /*
- * Reading a YAML tree by key: typed, with the path and line of whatever is wrong, and warnings for what nobody reads.
+ * Reading a YAML tree by key: typed, with the path and line of each fault, and warnings for keys that are not read.
  *
  * Type rules are those of sigs.k8s.io/yaml decoding into Go structs: null is the
  * same as absent, a number or boolean where text is wanted becomes text, a float that is whole (4.0, 1e1, 08) is a
@@ -16,11 +16,11 @@
 #include "base/error.h"
 #include "base/data/yaml.h"
 
-/* What is read, for the length of one reading. */
+/* One reading of a file. */
 struct tree {
         const struct yaml *yaml;
         struct arena *arena; /* for paths and results */
-        yaml_warn_fn *warn;  /* NULL: nobody hears of what is wrong but no error */
+        yaml_warn_fn *warn;  /* NULL: warnings are dropped */
         void *warn_data;
 };
 

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/strbuf.h"
+#include "base/io/closing.h"
 #include "base/io/spawn.h"
 
 struct child {
@@ -19,7 +20,7 @@ struct child {
         uv_poll_t poll;
         uv_timer_t timer; /* until its output is read as it comes, then until its deadline */
         uint64_t timeout_ms;
-        unsigned int open_handles;
+        struct closing closing;
         int fd; /* our end of its output */
         size_t limit;
         struct strbuf output;
@@ -32,31 +33,31 @@ struct child {
 
 /* ---- ending ---- */
 
-static void on_child_closed(uv_handle_t *handle)
+static void child_free(void *data)
 {
-        struct child *child = handle->data;
+        struct child *child = data;
 
-        if (--child->open_handles)
-                return;
         if (child->fd >= 0)
                 close(child->fd);
         strbuf_done(&child->output);
         free(child);
 }
 
-static void close_handle(uv_handle_t *handle)
+static void close_once(struct child *child, void *handle)
 {
         if (!uv_is_closing(handle))
-                uv_close(handle, on_child_closed);
+                closing_close(&child->closing, handle);
 }
 
 /* No more output, no deadline. The process handle stays until the child is reaped: without it a zombie would. */
 static void close_what_is_over(struct child *child)
 {
-        close_handle((uv_handle_t *)&child->poll);
-        close_handle((uv_handle_t *)&child->timer);
-        if (child->is_reaped)
-                close_handle((uv_handle_t *)&child->process);
+        close_once(child, &child->poll);
+        close_once(child, &child->timer);
+        if (!child->is_reaped || uv_is_closing((uv_handle_t *)&child->process))
+                return;
+        closing_close(&child->closing, &child->process);
+        closing_end(&child->closing, child_free, child);
 }
 
 static void child_report(struct child *child)
@@ -71,15 +72,15 @@ static void child_report(struct child *child)
 }
 
 /* The group is the child's as long as it is not reaped; later the number could be somebody else's. */
-static void kill_group(struct child *child)
+static void child_kill_group(struct child *child)
 {
         if (!child->is_reaped)
                 kill(-child->process.pid, SIGKILL);
 }
 
-static void give_up(struct child *child)
+static void child_give_up(struct child *child)
 {
-        kill_group(child);
+        child_kill_group(child);
         child->result.status = -1;
         child->result.signal = SIGKILL;
         child_report(child);
@@ -90,7 +91,7 @@ static void give_up(struct child *child)
 enum got { GOT_LATER, GOT_END, GOT_TOO_MUCH };
 
 /* Reads what is there, at most up to the limit. */
-static enum got read_output(struct child *child)
+static enum got child_read_output(struct child *child)
 {
         for (;;) {
                 ssize_t got;
@@ -116,14 +117,14 @@ static void on_child_readable(uv_poll_t *poll, int status UNUSED, int events UNU
 {
         struct child *child = poll->data;
 
-        switch (read_output(child)) {
+        switch (child_read_output(child)) {
         case GOT_LATER:
                 break;
         case GOT_END: /* it has closed its output, and may live on */
                 uv_poll_stop(poll);
                 break;
         case GOT_TOO_MUCH:
-                give_up(child);
+                child_give_up(child);
                 break;
         }
 }
@@ -137,7 +138,7 @@ static void on_reaped(uv_process_t *process, int64_t status, int signal)
                 child->result.status = signal ? -1 : (int)status;
                 child->result.signal = signal;
                 if (!child->result.too_long)
-                        (void)read_output(child);
+                        (void)child_read_output(child);
         }
         child_report(child);
 }
@@ -147,7 +148,7 @@ static void on_child_deadline(uv_timer_t *timer)
         struct child *child = timer->data;
 
         child->result.timed_out = true;
-        give_up(child);
+        child_give_up(child);
 }
 
 static void arm_deadline(struct child *child, uint64_t passed_ms)
@@ -168,7 +169,7 @@ static void on_brief_over(uv_timer_t *timer)
 void child_cancel(struct child *child)
 {
         child->is_reported = true;
-        kill_group(child);
+        child_kill_group(child);
         close_what_is_over(child);
 }
 
@@ -194,7 +195,7 @@ static int open_input(const struct child_options *options, int *ret, struct erro
         return 0;
 }
 
-/* From here on, if it succeeds, on_child_closed() frees the child, whatever happens. */
+/* From here on, if it succeeds, child_free() frees the child, whatever happens. */
 static int init_handles(struct child *child, uv_loop_t *loop)
 {
         int rc = uv_poll_init(loop, &child->poll, child->fd);
@@ -203,7 +204,6 @@ static int init_handles(struct child *child, uv_loop_t *loop)
                 return rc;
         uv_timer_init(loop, &child->timer);
         child->timer.data = child->poll.data = child->process.data = child;
-        child->open_handles = 3;
         return 0;
 }
 

@@ -3,8 +3,8 @@
 #include "base/macro.h"
 
 /*
- * An idle handle, not a timer of 0 ms: libuv runs such a timer, started in a callback of a timer, before timers that are
- * due as well, and one that starts itself again would keep the loop from ever reading a socket.
+ * An idle handle, not a timer of 0 ms: libuv runs such a timer, started in a callback of a timer, before timers that
+ * are due as well, and one that starts itself again would keep the loop from ever reading a socket.
  */
 static void on_deferred_idle(uv_idle_t *idle)
 {
@@ -23,7 +23,8 @@ void deferred_init(struct deferred *deferred, uv_loop_t *loop, void (*run)(void 
 
 void deferred_schedule(struct deferred *deferred)
 {
-        uv_idle_start(&deferred->idle, on_deferred_idle);
+        if (!uv_is_closing((const uv_handle_t *)&deferred->idle)) /* libuv 1.44 would start it, other than a timer */
+                uv_idle_start(&deferred->idle, on_deferred_idle);
 }
 
 void deferred_cancel(struct deferred *deferred)

@@ -1,7 +1,7 @@
 /*
  * Runs a function once at the end of this turn of the loop, however often it is scheduled: after the callbacks of what
- * is ready now, and before the loop waits again. So several changes make one message, and a callback does not run inside
- * of the function that caused it.
+ * is ready now, and before the loop waits again. So several changes make one message, and a callback does not run
+ * inside of the function that caused it.
  *
  * It is embedded in its owner. While it is scheduled it keeps the loop alive, otherwise it does not.
  */
@@ -20,7 +20,7 @@ struct deferred {
 
 void deferred_init(struct deferred *deferred, uv_loop_t *loop, void (*run)(void *data), void *data);
 
-/* Out of |run| itself: it runs again in the next turn, after what is ready then. Not after deferred_close(). */
+/* Out of |run| itself: it runs again in the next turn, after what is ready then. Nothing after deferred_close(). */
 void deferred_schedule(struct deferred *deferred);
 
 void deferred_cancel(struct deferred *deferred);

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/io/deferred.h"
 
 #define MISSING_POLL_MS UINT64_C(1000)
 /*
@@ -19,13 +20,13 @@
 struct dirwatch {
         uv_fs_event_t *event; /* NULL while the directory is missing; a handle of its own, as it is replaced */
         uv_timer_t poll;
-        uv_check_t coalesce;
+        struct deferred report; /* one change makes several events */
         char *directory;
         uint64_t poll_ms;
         struct file_identity watched;
         void (*changed)(void *data);
         void *data;
-        unsigned int open_handles;
+        struct closing closing;
 };
 
 struct file_identity file_identity_of(const char *path)
@@ -57,14 +58,6 @@ static void forget_event(struct dirwatch *watch)
                 return;
         uv_close((uv_handle_t *)watch->event, free_event);
         watch->event = NULL;
-}
-
-static void on_coalesced(uv_check_t *check)
-{
-        struct dirwatch *watch = check->data;
-
-        uv_check_stop(check);
-        watch->changed(watch->data);
 }
 
 static void on_dirwatch_event(uv_fs_event_t *event, const char *name, int events, int status);
@@ -105,8 +98,7 @@ static void on_dirwatch_event(uv_fs_event_t *event, const char *name, int events
         }
         if (uv_timer_get_due_in(&watch->poll) > CHANGED_POLL_MS)
                 uv_timer_start(&watch->poll, on_dirwatch_poll, CHANGED_POLL_MS, 0);
-        /* One change makes several events; the check runs once they are all read. */
-        uv_check_start(&watch->coalesce, on_coalesced);
+        deferred_schedule(&watch->report);
 }
 
 static void on_dirwatch_poll(uv_timer_t *timer)
@@ -119,12 +111,10 @@ static void on_dirwatch_poll(uv_timer_t *timer)
         watch->changed(watch->data);
 }
 
-static void on_dirwatch_closed(uv_handle_t *handle)
+static void dirwatch_free(void *data)
 {
-        struct dirwatch *watch = handle->data;
+        struct dirwatch *watch = data;
 
-        if (--watch->open_handles)
-                return;
         free(watch->directory);
         free(watch);
 }
@@ -139,17 +129,14 @@ int dirwatch_new(struct dirwatch **ret, uv_loop_t *loop, const char *directory, 
         watch->poll_ms = poll_ms;
         watch->changed = changed;
         watch->data = data;
-        watch->open_handles = 2;
         rc = uv_timer_init(loop, &watch->poll);
-        if (rc == 0)
-                rc = uv_check_init(loop, &watch->coalesce);
         if (rc < 0) {
                 free(watch->directory);
                 free(watch);
                 return error_errno(err, -rc, "watch '%s'", directory);
         }
         watch->poll.data = watch;
-        watch->coalesce.data = watch;
+        deferred_init(&watch->report, loop, changed, data);
         dirwatch_follow(watch);
         uv_timer_start(&watch->poll, on_dirwatch_poll, watch->event ? poll_ms : MIN(poll_ms, MISSING_POLL_MS), 0);
         *ret = watch;
@@ -161,7 +148,8 @@ struct dirwatch *dirwatch_close(struct dirwatch *watch)
         if (!watch)
                 return NULL;
         forget_event(watch);
-        uv_close((uv_handle_t *)&watch->poll, on_dirwatch_closed);
-        uv_close((uv_handle_t *)&watch->coalesce, on_dirwatch_closed);
+        closing_close(&watch->closing, &watch->poll);
+        deferred_close(&watch->report, &watch->closing);
+        closing_end(&watch->closing, dirwatch_free, watch);
         return NULL;
 }

@@ -18,24 +18,16 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/io/closing.h"
 
 #define QUIET_MS UINT64_C(200)
 #define PATIENCE_MS UINT64_C(1000)
 #define MAX_ENTRIES 8U /* the file and the links before it; what lies beyond is left to the timer */
 
-/* Of a folder: entries that come and go. Of the file: its bytes, and who may read them. */
+/* A folder reports entries that come and go, the file its bytes and its permissions. */
 #define FOLDER_EVENTS (IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR)
 #define FILE_EVENTS (IN_MODIFY | IN_CLOSE_WRITE | IN_ATTRIB)
 #define ANY_NAME (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED | IN_Q_OVERFLOW)
-
-/* Shows, without reading the file, whether it has changed. */
-struct stamp {
-        dev_t device;
-        ino_t inode;
-        off_t size;
-        struct timespec modified;
-        struct timespec changed;
-};
 
 /* A name on the way to the file that may come to mean something else: a link, or the file itself. */
 struct entry {
@@ -47,7 +39,7 @@ struct entry {
 };
 
 /* One inotify instance. Replaced as a whole, with all its watches. */
-struct ears {
+struct inotify {
         uv_poll_t poll;
         int fd;
 };
@@ -58,15 +50,15 @@ struct filewatch {
         uint64_t first_event_ms;
         char *path;
         size_t limit;
-        struct ears *ears; /* NULL: the system has none left, and the timer has to do */
+        struct inotify *inotify; /* NULL: the system has none left, and the timer has to do */
         struct entry entries[MAX_ENTRIES];
         size_t n_entries;
         int file; /* the watch on the file that the path leads to; -1: none */
-        struct stamp stamp;
+        struct file_mark mark;
         struct strbuf content; /* last known; or why it could not be read */
         void (*changed)(void *data);
         void *data;
-        unsigned int open_handles;
+        struct closing closing;
 };
 
 /* ---- the way to the file ---- */
@@ -166,48 +158,48 @@ static bool entries_are_same(const struct filewatch *watch, const struct entry *
 
 /* ---- listening ---- */
 
-static void free_ears(uv_handle_t *handle)
+static void inotify_free(uv_handle_t *handle)
 {
-        free(container_of(handle, struct ears, poll));
+        free(container_of(handle, struct inotify, poll));
 }
 
-static void close_ears(struct filewatch *watch)
+static void inotify_close(struct filewatch *watch)
 {
-        struct ears *ears = TAKE_PTR(watch->ears);
+        struct inotify *inotify = TAKE_PTR(watch->inotify);
 
-        if (!ears)
+        if (!inotify)
                 return;
-        uv_close((uv_handle_t *)&ears->poll, free_ears);
-        close(ears->fd);
+        uv_close((uv_handle_t *)&inotify->poll, inotify_free);
+        close(inotify->fd);
 }
 
 static void on_filewatch_readable(uv_poll_t *poll, int status, int events);
 
-static void open_ears(struct filewatch *watch)
+static void inotify_open(struct filewatch *watch)
 {
         int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 
         if (fd < 0)
                 return;
-        watch->ears = xcalloc(1, sizeof(*watch->ears));
-        watch->ears->fd = fd;
-        watch->ears->poll.data = watch;
-        if (uv_poll_init(watch->poll.loop, &watch->ears->poll, fd) < 0) {
-                free(TAKE_PTR(watch->ears));
+        watch->inotify = xcalloc(1, sizeof(*watch->inotify));
+        watch->inotify->fd = fd;
+        watch->inotify->poll.data = watch;
+        if (uv_poll_init(watch->poll.loop, &watch->inotify->poll, fd) < 0) {
+                free(TAKE_PTR(watch->inotify));
                 close(fd);
                 return;
         }
-        uv_poll_start(&watch->ears->poll, UV_READABLE, on_filewatch_readable);
+        uv_poll_start(&watch->inotify->poll, UV_READABLE, on_filewatch_readable);
 }
 
-static int listen_to_file(const struct filewatch *watch)
+static int filewatch_watch_file(const struct filewatch *watch)
 {
         struct stat status;
 
         /* Not to a device: everybody writes to /dev/null. */
         if (stat(watch->path, &status) < 0 || !S_ISREG(status.st_mode))
                 return -1;
-        return inotify_add_watch(watch->ears->fd, watch->path, FILE_EVENTS);
+        return inotify_add_watch(watch->inotify->fd, watch->path, FILE_EVENTS);
 }
 
 static void filewatch_follow(struct filewatch *watch, bool anew)
@@ -219,53 +211,41 @@ static void filewatch_follow(struct filewatch *watch, bool anew)
                 forget_entries(entries, count);
                 return;
         }
-        close_ears(watch);
+        inotify_close(watch);
         forget_entries(watch->entries, watch->n_entries);
         memcpy(watch->entries, entries, count * sizeof(*entries));
         watch->n_entries = count;
-        open_ears(watch);
-        if (!watch->ears)
+        inotify_open(watch);
+        if (!watch->inotify)
                 return;
         for (size_t i = 0; i < count; i++)
-                watch->entries[i].watch = inotify_add_watch(watch->ears->fd, watch->entries[i].folder, FOLDER_EVENTS);
-        watch->file = listen_to_file(watch);
+                watch->entries[i].watch =
+                        inotify_add_watch(watch->inotify->fd, watch->entries[i].folder, FOLDER_EVENTS);
+        watch->file = filewatch_watch_file(watch);
 }
 
 /* ---- the content ---- */
 
-static bool stamp_is_same(const struct stamp *a, const struct stamp *b)
-{
-        return a->device == b->device && a->inode == b->inode && a->size == b->size &&
-               a->modified.tv_sec == b->modified.tv_sec && a->modified.tv_nsec == b->modified.tv_nsec &&
-               a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
-}
-
 /* False when there is no such file. Pipes and the like do not count as files: opening one could wait for ever. */
-static bool read_stamp(const struct filewatch *watch, struct stamp *ret)
+static bool read_mark(const struct filewatch *watch, struct file_mark *ret)
 {
         struct stat status;
 
         if (stat(watch->path, &status) < 0 || S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode))
                 return false;
-        *ret = (struct stamp){
-                .device = status.st_dev,
-                .inode = status.st_ino,
-                .size = status.st_size,
-                .modified = status.st_mtim,
-                .changed = status.st_ctim,
-        };
+        *ret = file_mark_of(&status);
         return true;
 }
 
 /* True when the content is there and is another one. */
-static bool learn(struct filewatch *watch)
+static bool filewatch_read(struct filewatch *watch)
 {
         struct strbuf content = STRBUF_INIT;
-        struct stamp stamp;
+        struct file_mark mark;
         struct error err;
         bool is_same;
 
-        if (!read_stamp(watch, &stamp) || stamp_is_same(&stamp, &watch->stamp))
+        if (!read_mark(watch, &mark) || file_mark_is_same(&mark, &watch->mark))
                 return false;
         if (file_read(watch->path, watch->limit, &content, &err) < 0) {
                 strbuf_clear(&content);
@@ -278,14 +258,14 @@ static bool learn(struct filewatch *watch)
         is_same = content.size == watch->content.size && memcmp(content.data, watch->content.data, content.size) == 0;
         strbuf_done(&watch->content);
         watch->content = content;
-        watch->stamp = stamp;
+        watch->mark = mark;
         return !is_same;
 }
 
 static void filewatch_poll(struct filewatch *watch, bool anew)
 {
         filewatch_follow(watch, anew);
-        if (learn(watch))
+        if (filewatch_read(watch))
                 watch->changed(watch->data);
 }
 
@@ -299,7 +279,7 @@ static void on_filewatch_poll(uv_timer_t *timer)
         filewatch_poll(timer->data, false);
 }
 
-static void note_event(struct filewatch *watch)
+static void filewatch_note_event(struct filewatch *watch)
 {
         uint64_t now = uv_now(watch->poll.loop);
 
@@ -309,7 +289,7 @@ static void note_event(struct filewatch *watch)
                 uv_timer_start(&watch->quiet, on_quiet, QUIET_MS, 0);
 }
 
-static bool matters(const struct filewatch *watch, const struct inotify_event *event)
+static bool filewatch_event_matters(const struct filewatch *watch, const struct inotify_event *event)
 {
         if ((event->mask & ANY_NAME) || event->wd == watch->file)
                 return true;
@@ -322,7 +302,7 @@ static bool matters(const struct filewatch *watch, const struct inotify_event *e
 
 static void on_filewatch_readable(uv_poll_t *poll, int status UNUSED, int events UNUSED)
 {
-        const struct ears *ears = container_of(poll, struct ears, poll);
+        const struct inotify *inotify = container_of(poll, struct inotify, poll);
         struct filewatch *watch = poll->data;
         union {
                 struct inotify_event event; /* for its alignment */
@@ -330,12 +310,12 @@ static void on_filewatch_readable(uv_poll_t *poll, int status UNUSED, int events
         } buffer;
         ssize_t size;
 
-        while ((size = read(ears->fd, &buffer, sizeof(buffer))) > 0)
+        while ((size = read(inotify->fd, &buffer, sizeof(buffer))) > 0)
                 for (const char *at = buffer.bytes; at < buffer.bytes + size;) {
                         const struct inotify_event *event = (const struct inotify_event *)(const void *)at;
 
-                        if (matters(watch, event))
-                                note_event(watch);
+                        if (filewatch_event_matters(watch, event))
+                                filewatch_note_event(watch);
                         at += sizeof(*event) + event->len;
                 }
 }
@@ -360,7 +340,6 @@ int filewatch_new(struct filewatch **ret, uv_loop_t *loop, const struct filewatc
         }
         watch->poll.data = watch;
         watch->quiet.data = watch;
-        watch->open_handles = 2;
         watch->file = -1;
         watch->path = xstrdup(options->path);
         watch->limit = options->limit;
@@ -374,21 +353,19 @@ int filewatch_new(struct filewatch **ret, uv_loop_t *loop, const struct filewatc
 }
 
 /*
- * What has happened since is heard, and leads to another look. To listen anew would close an inotify instance, for
- * which the kernel takes up to 20 ms: the start of the agent waited for that.
+ * The watches stay, so a change from now on is seen. New watches would close an inotify instance, for which the kernel
+ * takes up to 20 ms: the start of the agent waited for that.
  */
 void filewatch_accept(struct filewatch *watch)
 {
         filewatch_follow(watch, false);
-        learn(watch);
+        filewatch_read(watch);
 }
 
-static void on_filewatch_closed(uv_handle_t *handle)
+static void filewatch_free(void *data)
 {
-        struct filewatch *watch = handle->data;
+        struct filewatch *watch = data;
 
-        if (--watch->open_handles)
-                return;
         strbuf_done(&watch->content);
         free(watch->path);
         free(watch);
@@ -398,9 +375,10 @@ struct filewatch *filewatch_close(struct filewatch *watch)
 {
         if (!watch)
                 return NULL;
-        close_ears(watch);
+        inotify_close(watch);
         forget_entries(watch->entries, watch->n_entries);
-        uv_close((uv_handle_t *)&watch->poll, on_filewatch_closed);
-        uv_close((uv_handle_t *)&watch->quiet, on_filewatch_closed);
+        closing_close(&watch->closing, &watch->poll);
+        closing_close(&watch->closing, &watch->quiet);
+        closing_end(&watch->closing, filewatch_free, watch);
         return NULL;
 }

@@ -31,7 +31,7 @@ struct filewatch_options {
         void *data;
 };
 
-/* What the file holds now is known. */
+/* Takes the present content of the file as known: only a later change is reported. */
 int filewatch_new(
         struct filewatch **ret, uv_loop_t *loop, const struct filewatch_options *options, struct error *err) MUST_USE;
 

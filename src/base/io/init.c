@@ -9,26 +9,11 @@
 
 #include "base/log.h"
 #include "base/exit_status.h"
+#include "base/io/keeper.h"
 
 static int status_of(int status)
 {
         return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-/* Buries whoever is dead; true when |child| was among them. */
-static bool bury(pid_t child, int *ret_status)
-{
-        bool is_over = false;
-        int status;
-        pid_t pid;
-
-        while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-                if (pid != child)
-                        continue;
-                is_over = true;
-                *ret_status = status;
-        }
-        return is_over;
 }
 
 void init_if_first(void)
@@ -57,7 +42,7 @@ void init_if_first(void)
                         continue;
                 if (number != SIGCHLD)
                         kill(child, number);
-                else if (bury(child, &status))
+                else if (keeper_reap(child, &status))
                         _exit(status_of(status));
         }
 }

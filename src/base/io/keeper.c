@@ -15,7 +15,7 @@
 
 #define SIGNALLED_STATUS 128 /* and the signal's number: what a shell would say */
 
-/* Those that are passed on. All but the first ask the agent to stop. */
+/* The signals that are passed on. All but the first ask the agent to stop. */
 static const int passed_on[] = {SIGHUP, SIGTERM, SIGINT, SIGQUIT};
 
 struct keeper {
@@ -40,7 +40,7 @@ int64_t keeper_wait_ms(unsigned int quick_ends)
         return MIN(wait, KEEPER_WAIT_MAX_MS);
 }
 
-/* Of another mount namespace: what runs the container. */
+/* A parent in another mount namespace is the container runtime. */
 static bool has_parent_outside(void)
 {
         char path[40];
@@ -110,15 +110,14 @@ static int start_child(struct keeper *keeper, struct error *err)
         return 0;
 }
 
-/* All that have ended, since orphans of a container are PID 1's. True when the child is one of them. */
-static bool keeper_reap(const struct keeper *keeper, int *ret_status)
+bool keeper_reap(pid_t child, int *ret_status)
 {
         bool is_over = false;
         int status;
         pid_t pid;
 
         while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-                if (pid != keeper->child)
+                if (pid != child)
                         continue;
                 *ret_status = status;
                 is_over = true;
@@ -131,7 +130,7 @@ static int await_child(struct keeper *keeper)
 {
         int status = 0;
 
-        while (!keeper_reap(keeper, &status)) {
+        while (!keeper_reap(keeper->child, &status)) {
                 int number = wait_signal(keeper, -1);
 
                 if (number == SIGCHLD)
@@ -171,7 +170,7 @@ static bool wait_for_next(const struct keeper *keeper)
                         return true;
                 if (asks_to_stop(number))
                         return false;
-                (void)keeper_reap(keeper, &status);
+                (void)keeper_reap(keeper->child, &status);
         }
 }
 

@@ -22,10 +22,11 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/error.h"
 
-/* What has become of those before; all zero: this is the first one. */
+/* How the earlier processes ended; all zero: this is the first one. */
 struct keeper_crashes {
         unsigned int total; /* since the parent started */
         int signal;         /* that ended the latest */
@@ -59,3 +60,9 @@ bool keeper_is_wanted(const char *choice);
  * and nothing is held back from this process, which may do the work itself.
  */
 int keeper_run(const char *what, struct keeper_crashes *ret, int *ret_status, struct error *err) MUST_USE;
+
+/*
+ * Reaps all processes that have ended, since orphans of a container are PID 1's. True when |child| is one of them, with
+ * its status as waitpid() has it.
+ */
+bool keeper_reap(pid_t child, int *ret_status);

@@ -5,11 +5,11 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/strbuf.h"
+#include "base/io/unix_socket.h"
 
 #define READ_SIZE ((size_t)16 * 1024)
 
@@ -59,7 +59,7 @@ static void lines_end(struct lines *lines, const struct error *reason)
 }
 
 /* The reading side then sees the end, from the loop; so whoever sends is never called back in the middle of it. */
-static void break_off(struct lines *lines, const struct error *reason)
+static void lines_break_off(struct lines *lines, const struct error *reason)
 {
         int fd;
 
@@ -74,7 +74,7 @@ static void break_off(struct lines *lines, const struct error *reason)
 
 static void on_lines_written(uv_write_t *write, int status);
 
-static void flush(struct lines *lines)
+static void lines_flush(struct lines *lines)
 {
         uv_stream_t *stream = (uv_stream_t *)&lines->pipe;
         struct error err;
@@ -90,7 +90,7 @@ static void flush(struct lines *lines)
         lines->is_writing = rc == 0;
         if (rc < 0) {
                 error_errno(&err, -rc, "write to the socket");
-                break_off(lines, &err);
+                lines_break_off(lines, &err);
         }
 }
 
@@ -105,10 +105,10 @@ static void on_lines_written(uv_write_t *write, int status)
                 return;
         if (status < 0) {
                 error_errno(&err, -status, "write to the socket");
-                break_off(lines, &err);
+                lines_break_off(lines, &err);
                 return;
         }
-        flush(lines);
+        lines_flush(lines);
         if (!lines->is_writing && lines->options.on_sent)
                 lines->options.on_sent(lines->options.data);
 }
@@ -126,11 +126,11 @@ void lines_send(struct lines *lines, const char *text, size_t length)
                 return;
         if (length > lines->options.unsent_limit - MIN(lines->out.size, lines->options.unsent_limit)) {
                 error_set(&err, ERROR_UNAVAILABLE, "the peer does not read: %zu bytes wait for it", lines->out.size);
-                break_off(lines, &err);
+                lines_break_off(lines, &err);
                 return;
         }
         strbuf_append(&lines->out, text, length);
-        flush(lines);
+        lines_flush(lines);
 }
 
 /* ---- reading ---- */
@@ -217,23 +217,6 @@ static struct lines *new_lines(uv_loop_t *loop, const struct lines_options *opti
         return lines;
 }
 
-static int make_socket(int *ret_fd, struct sockaddr_un *ret_address, const char *path, struct error *err)
-{
-        size_t most = sizeof(ret_address->sun_path) - 1;
-        int fd;
-
-        if (strlen(path) > most)
-                return error_set(err, ERROR_INVALID, "socket '%s': the path has %zu bytes, at most %zu are possible",
-                        path, strlen(path), most);
-        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (fd < 0)
-                return error_errno(err, errno, "make a socket");
-        *ret_address = (struct sockaddr_un){.sun_family = AF_UNIX};
-        memcpy(ret_address->sun_path, path, strlen(path));
-        *ret_fd = fd;
-        return 0;
-}
-
 int lines_connect(
         struct lines **ret, uv_loop_t *loop, const char *path, const struct lines_options *options, struct error *err)
 {
@@ -242,8 +225,11 @@ int lines_connect(
         struct lines *lines;
         int rc;
 
-        if (make_socket(&fd, &address, path, err) < 0)
+        if (unix_socket_address(&address, path, err) < 0)
                 return -1;
+        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (fd < 0)
+                return error_errno(err, errno, "make a socket");
         if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
                 return error_errno(err, errno, "connect to '%s'", path);
         lines = new_lines(loop, options);
@@ -270,22 +256,4 @@ uid_t lines_peer(const struct lines *lines)
                 getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
                 return (uid_t)-1;
         return peer.uid;
-}
-
-/* The mode is that of the descriptor, which bind() gives to the file: it is never open to more. */
-int lines_bind(int *ret_fd, const char *path, mode_t mode, struct error *err)
-{
-        struct sockaddr_un address;
-        _close_ int fd = -1;
-
-        if (make_socket(&fd, &address, path, err) < 0)
-                return -1;
-        if (fchmod(fd, mode) < 0)
-                return error_errno(err, errno, "set the mode of a socket");
-        if (unlink(path) < 0 && errno != ENOENT)
-                return error_errno(err, errno, "remove what is at '%s'", path);
-        if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
-                return error_errno(err, errno, "bind '%s'", path);
-        *ret_fd = TAKE_FD(fd);
-        return 0;
 }

@@ -41,11 +41,8 @@ int lines_accept(
 void lines_send(struct lines *lines, const char *text, size_t length);
 /* Something waits for the peer to read. */
 bool lines_is_sending(const struct lines *lines);
-/* Who connected, as the kernel noted it then; (uid_t)-1 when it does not say. */
+/* The user who connected, as the kernel recorded it; (uid_t)-1 when it does not say. */
 uid_t lines_peer(const struct lines *lines);
 
 /* The memory goes when the loop has closed the handle. Accepts NULL, returns NULL. */
 struct lines *lines_close(struct lines *lines);
-
-/* A socket bound at |path| with |mode|, for uv_pipe_open() and uv_listen(); what was there is removed. */
-int lines_bind(int *ret_fd, const char *path, mode_t mode, struct error *err) MUST_USE;

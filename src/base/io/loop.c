@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/macro.h"
+#include "base/io/closing.h"
 
 /* Outlives the function that made it: libuv gives a handle back in a callback. */
 struct look {
@@ -13,7 +14,7 @@ struct look {
         loop_condition_fn *is_true;
         void *data;
         bool is_late;
-        unsigned int n_handles;
+        struct closing closing;
 };
 
 /* After the timers of a turn, and before it waits. */
@@ -28,21 +29,6 @@ static void on_prepare(uv_prepare_t *prepare)
 static void on_loop_deadline(uv_timer_t *deadline)
 {
         container_of(deadline, struct look, deadline)->is_late = true;
-}
-
-static void on_loop_closed(uv_handle_t *handle)
-{
-        struct look *look = handle->data;
-
-        if (--look->n_handles == 0)
-                free(look);
-}
-
-static void close_handle(struct look *look, uv_handle_t *handle)
-{
-        handle->data = look;
-        look->n_handles++;
-        uv_close(handle, on_loop_closed);
 }
 
 void loop_init(uv_loop_t *loop)
@@ -73,7 +59,8 @@ bool loop_run_until(uv_loop_t *loop, loop_condition_fn *is_true, void *data, uin
                 uv_timer_start(&look->deadline, on_loop_deadline, timeout_ms, 0);
         while (!(result = is_true(data)) && !look->is_late)
                 uv_run(loop, UV_RUN_ONCE);
-        close_handle(look, (uv_handle_t *)&look->prepare);
-        close_handle(look, (uv_handle_t *)&look->deadline);
+        closing_close(&look->closing, &look->prepare);
+        closing_close(&look->closing, &look->deadline);
+        closing_end(&look->closing, free, look);
         return result;
 }

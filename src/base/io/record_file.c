@@ -29,7 +29,7 @@ int record_file_write(struct record_file *file, const char *text, struct error *
         const bool is_closed = uv_is_closing((const uv_handle_t *)&file->retry);
 
         if (file_write_private(file->options.path, text, strlen(text), err) < 0) {
-                const uint64_t wait_ms = backoff_next(&file->backoff, 0, (uint32_t)uv_hrtime());
+                const uint64_t wait_ms = backoff_next(&file->backoff, 0, backoff_random());
 
                 complain(&file->complaint, file->options.failure, err);
                 if (!is_closed)

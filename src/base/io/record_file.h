@@ -3,8 +3,8 @@
  * cannot be written, the first failure and each with another text are logged, and the owner is asked to write it again:
  * after a second, then with a back-off of up to a minute, until that succeeds.
  *
- * The owner makes the text: it knows when its state has changed, and by the time of the next attempt it may have changed
- * again.
+ * The owner makes the text: it knows when its state has changed, and by the time of the next attempt it may have
+ * changed again.
  */
 #pragma once
 
@@ -34,7 +34,7 @@ void record_file_init(struct record_file *file, uv_loop_t *loop, const struct re
 
 /*
  * Replaces the file's content as a whole (file_write_private()). On failure it has logged the error and arranged for
- * the retry; |err| is for an owner that must not go on without the record.
+ * the retry; |err| is for an owner that must not continue without the record.
  */
 int record_file_write(struct record_file *file, const char *text, struct error *err) MUST_USE;
 

@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/io/closing.h"
 #include "base/io/loop.h"
 
 #define SOCKET 3 /* the descriptor of a process that has none but this and the three that every program has */
@@ -25,7 +26,7 @@
 #define LAST_REAP_MS UINT64_C(60000)
 #define READ_SIZE ((size_t)64 * 1024)
 
-/* What a process may say of its call at most. */
+/* Bounds of what a process may claim about its call. */
 #define EXTRA_MAX_MS (UINT64_C(3600) * 1000)
 #define TIMES_MAX 10U
 
@@ -45,7 +46,7 @@ struct worker_process {
         struct strbuf input;      /* of an answer that is not whole yet */
         uv_poll_t poll;
         uv_timer_t reap;
-        unsigned int open_handles;
+        struct closing closing;
         uint64_t reap_ms;   /* the next pause */
         uint64_t killed_at; /* of the loop's clock */
         bool is_left;       /* it is counted */
@@ -60,7 +61,7 @@ struct worker {
         struct worker_process *process; /* NULL: none */
         struct list waiting;
         struct worker_request *current; /* what the process is at, or NULL */
-        bool is_telling;                /* in |done| */
+        bool is_in_callback;            /* in |done| */
         bool is_closed;
         bool keeps_descriptors;
         int signal; /* that has ended the last process */
@@ -93,7 +94,7 @@ size_t worker_count_left(void)
 /* ---- in the process ---- */
 
 /* A lock of ours, held by a process that cannot be ended, would keep our successor from starting. */
-static void close_others(int fd)
+static void worker_close_descriptors(int fd)
 {
         if (fd != SOCKET && dup2(fd, SOCKET) < 0)
                 _exit(EXIT_FAILURE);
@@ -101,7 +102,7 @@ static void close_others(int fd)
 }
 
 /* The program decides when it ends, and not who sends a signal to all processes of a terminal. */
-static void forget_signals(void)
+static void worker_reset_signals(void)
 {
         static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
         sigset_t none;
@@ -114,7 +115,7 @@ static void forget_signals(void)
         sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static void take(void *bytes, size_t size)
+static void worker_receive(void *bytes, size_t size)
 {
         for (size_t done = 0; done < size;) {
                 const ssize_t part = recv(own_socket, (char *)bytes + done, size - done, MSG_WAITALL);
@@ -127,7 +128,7 @@ static void take(void *bytes, size_t size)
         }
 }
 
-static void give(const void *bytes, size_t size)
+static void worker_send(const void *bytes, size_t size)
 {
         for (size_t done = 0; done < size;) {
                 const ssize_t part = send(own_socket, (const char *)bytes + done, size - done, MSG_NOSIGNAL);
@@ -140,23 +141,23 @@ static void give(const void *bytes, size_t size)
         }
 }
 
-static void give_message(const void *message, size_t size, bool is_news)
+static void worker_send_message(const void *message, size_t size, bool is_news)
 {
         const struct frame frame = {.size = (uint32_t)size, .is_news = is_news};
 
         if (size > WORKER_ANSWER_MAX)
                 _exit(EXIT_FAILURE);
-        give(&frame, sizeof(frame));
-        give(message, size);
+        worker_send(&frame, sizeof(frame));
+        worker_send(message, size);
 }
 
 void worker_send_news(const void *news, size_t size)
 {
-        give_message(news, size, true);
+        worker_send_message(news, size, true);
 }
 
 static void __attribute__((noreturn))
-serve_until_the_end(const struct worker *worker, struct worker_call *step, int fd, pid_t program)
+worker_serve(const struct worker *worker, struct worker_call *step, int fd, pid_t program)
 {
         struct strbuf answer = STRBUF_INIT;
         char *message;
@@ -166,31 +167,29 @@ serve_until_the_end(const struct worker *worker, struct worker_call *step, int f
         prctl(PR_SET_NAME, worker->name);
         if (getppid() != program)
                 _exit(EXIT_SUCCESS);
-        forget_signals();
+        worker_reset_signals();
         if (worker->keeps_descriptors)
                 own_socket = fd;
         else
-                close_others(fd);
+                worker_close_descriptors(fd);
         message = xmalloc(WORKER_MESSAGE_MAX);
         for (;;) {
                 struct frame frame;
 
-                take(&frame, sizeof(frame));
-                take(message, frame.size);
+                worker_receive(&frame, sizeof(frame));
+                worker_receive(message, frame.size);
                 strbuf_clear(&answer);
                 worker->serve(message, frame.size, &answer, worker->data);
-                give_message(answer.data, answer.size, false);
+                worker_send_message(answer.data, answer.size, false);
         }
 }
 
 /* ---- the end of a process ---- */
 
-static void on_process_closed(uv_handle_t *handle)
+static void process_free(void *data)
 {
-        struct worker_process *process = handle->data;
+        struct worker_process *process = data;
 
-        if (--process->open_handles)
-                return;
         list_remove(&process->link);
         munmap(process->step, sizeof(*process->step));
         strbuf_done(&process->input);
@@ -199,7 +198,8 @@ static void on_process_closed(uv_handle_t *handle)
 
 static void close_process(struct worker_process *process)
 {
-        uv_close((uv_handle_t *)&process->reap, on_process_closed);
+        closing_close(&process->closing, &process->reap);
+        closing_end(&process->closing, process_free, process);
 }
 
 static void note_left(struct worker_process *process)
@@ -243,7 +243,7 @@ static void end_process(struct worker_process *process)
         kill(process->pid, SIGKILL);
         process->killed_at = uv_now(process->reap.loop);
         process->reap_ms = FIRST_REAP_MS;
-        uv_close((uv_handle_t *)&process->poll, on_process_closed);
+        closing_close(&process->closing, &process->poll);
         close(process->fd);
         uv_timer_start(&process->reap, on_reap, FIRST_REAP_MS, 0);
 }
@@ -257,8 +257,8 @@ static void free_worker(uv_handle_t *handle)
 
 static void worker_next(struct worker *worker);
 
-/* What the process was at is over; the caller of |done| may do anything, close the worker too. */
-static void worker_tell(
+/* Ends the current request; its |done| may do anything, close the worker too. */
+static void worker_finish(
         struct worker *worker, const struct error *err, const struct worker_call *lost, const void *answer, size_t size)
 {
         struct worker_request *request = TAKE_PTR(worker->current);
@@ -266,9 +266,9 @@ static void worker_tell(
         if (lost)
                 request->lost = *lost;
         uv_timer_stop(&worker->timer);
-        worker->is_telling = true;
+        worker->is_in_callback = true;
         request->done(request, err, answer, size);
-        worker->is_telling = false;
+        worker->is_in_callback = false;
         if (worker->is_closed)
                 uv_close((uv_handle_t *)&worker->timer, free_worker);
         else
@@ -293,7 +293,7 @@ static void worker_lose_process(struct worker *worker, const struct error *err)
 
         end_process(TAKE_PTR(worker->process));
         if (worker->current) {
-                worker_tell(worker, err, &step, NULL, 0);
+                worker_finish(worker, err, &step, NULL, 0);
                 return;
         }
         uv_timer_stop(&worker->timer); /* it was idle */
@@ -364,7 +364,7 @@ static bool has_bad_frame(const struct worker_process *process)
 }
 
 /* Whoever is told may do anything; the process is still there, though it may have to end. */
-static void tell_messages(struct worker_process *process)
+static void worker_deliver(struct worker_process *process)
 {
         struct frame frame;
         const char *message;
@@ -376,7 +376,7 @@ static void tell_messages(struct worker_process *process)
                 process->input = (struct strbuf)STRBUF_INIT;
                 strbuf_append(&process->input, message + frame.size, input.size - sizeof(frame) - frame.size);
                 if (!frame.is_news)
-                        worker_tell(process->worker, NULL, NULL, message, frame.size);
+                        worker_finish(process->worker, NULL, NULL, message, frame.size);
                 else if (request->news)
                         request->news(request, message, frame.size);
                 strbuf_done(&input);
@@ -400,7 +400,7 @@ static void on_worker_readable(uv_poll_t *poll, int status UNUSED, int events UN
                 process->input.size += (size_t)size;
                 process->input.data[process->input.size] = '\0';
                 if (!has_bad_frame(process)) {
-                        tell_messages(process);
+                        worker_deliver(process);
                         return;
                 }
         }
@@ -418,7 +418,6 @@ static int watch_process(struct worker *worker, struct worker_process *process, 
                 return error_errno(err, -rc, "watch process '%s'", worker->name);
         uv_timer_init(worker->loop, &process->reap);
         process->poll.data = process->reap.data = process;
-        process->open_handles = 2;
         rc = uv_poll_start(&process->poll, UV_READABLE, on_worker_readable);
         assert(rc == 0);                         /* the descriptor is in the loop's epoll only later */
         uv_unref((uv_handle_t *)&process->poll); /* a process that has nothing to do holds nobody */
@@ -453,11 +452,11 @@ static int begin_process(struct worker *worker, struct error *err)
         }
         process->pid = fork();
         if (process->pid == 0)
-                serve_until_the_end(worker, process->step, its, program);
+                worker_serve(worker, process->step, its, program);
         if (process->pid < 0) {
                 const int problem = errno;
 
-                uv_close((uv_handle_t *)&process->poll, on_process_closed);
+                closing_close(&process->closing, &process->poll);
                 close_process(process);
                 return error_set(err, ERROR_EXHAUSTED, "make process '%s': %s", worker->name, strerror(problem));
         }
@@ -489,7 +488,7 @@ static void worker_begin_next(struct worker *worker)
         worker->current = container_of(worker->waiting.next, struct worker_request, link);
         list_remove(&worker->current->link);
         if (!worker->process && begin_process(worker, &err) < 0) {
-                worker_tell(worker, &err, NULL, NULL, 0);
+                worker_finish(worker, &err, NULL, NULL, 0);
                 return;
         }
         *worker->process->step = (struct worker_call){0};
@@ -503,7 +502,7 @@ static void worker_begin_next(struct worker *worker)
         uv_ref((uv_handle_t *)&worker->timer);
 }
 
-/* What was asked may have been cancelled since. */
+/* The requests may have been cancelled since the timer was set. */
 static void on_worker_turn(uv_timer_t *timer)
 {
         struct worker *worker = container_of(timer, struct worker, timer);
@@ -517,7 +516,7 @@ static void on_worker_turn(uv_timer_t *timer)
 /* In a turn of its own, so that nobody is told inside of a question. */
 static void worker_next(struct worker *worker)
 {
-        if (worker->current || worker->is_telling)
+        if (worker->current || worker->is_in_callback)
                 return;
         if (!list_is_empty(&worker->waiting)) {
                 uv_timer_start(&worker->timer, on_worker_turn, 0, 0);
@@ -644,7 +643,7 @@ struct worker *worker_close(struct worker *worker)
                 if (process->origin == worker)
                         process->origin = NULL;
         }
-        if (!worker->is_telling)
+        if (!worker->is_in_callback)
                 uv_close((uv_handle_t *)&worker->timer, free_worker);
         return NULL;
 }

@@ -30,8 +30,8 @@ struct worker;
 #define WORKER_CALL_SIZE 64U
 
 /*
- * What a process is in, or was in when it was lost. It lies in memory that the process shares with the program: only
- * numbers and texts, since whatever runs in the process may write there what it likes. Copies have ended texts.
+ * The call that a process is in, or was in when it was lost. It lies in memory that the process shares with the
+ * program: only numbers and texts, since the code in the process may write anything there. Copies have ended texts.
  */
 struct worker_call {
         char call[WORKER_CALL_SIZE]; /* for people; "": between two calls, or it tells none */
@@ -74,7 +74,7 @@ void worker_keep_descriptors(struct worker *worker);
  */
 struct worker *worker_close(struct worker *worker);
 
-/* What a deadline is of. */
+/* The time that a deadline bounds. */
 enum worker_patience {
         WORKER_EACH_STEP, /* from when the process begins with the request, or with its last step */
         WORKER_EACH_CALL, /* of each call that it tells; between two of them it may take as long as it likes */
@@ -92,7 +92,7 @@ struct worker_request {
          * ERROR_EXHAUSTED: no process could be made. |answer| is valid in the call.
          */
         void (*done)(struct worker_request *request, const struct error *err, const void *answer, size_t size);
-        /* What comes before that; NULL: nothing does. May ask, cancel or close, too. */
+        /* Called for each message before the answer; NULL: there are none. May ask, cancel or close, too. */
         void (*news)(struct worker_request *request, const void *news, size_t size);
         struct worker_call lost; /* for |done| with an error: what its process was in */
         struct list link;        /* private, as long as it is asked */
@@ -103,7 +103,7 @@ void worker_cancel(struct worker *worker, struct worker_request *request);
 
 /* Ends the process, if it has nothing to do: the next request gets one that knows nothing of what this one read. */
 void worker_renew(struct worker *worker);
-/* What its process is in, as of now. */
+/* The call that its process is in now. */
 struct worker_call worker_current_call(const struct worker *worker);
 /* A process of it was killed a moment ago: it may have ended or not, and may still be at what it was asked. */
 bool worker_is_ending(const struct worker *worker);

@@ -7,109 +7,64 @@
 #include "base/text.h"
 #include "cluster/dashboard/json.h"
 
-/* ---- pieces ---- */
-
-static void put_history(json_t *object, const struct report_history *history)
-{
-        json_t *list;
-
-        if (history->n_values == 0)
-                return;
-        list = json_array();
-        for (size_t i = 0; i < history->n_values; i++)
-                json_array_append_new(list, isfinite(history->values[i]) ? json_real(history->values[i]) : json_null());
-        json_object_set_new(object, "history", list);
-}
+/* ---- pieces: what the node's page says, without what a viewer is not shown ---- */
 
 static json_t *write_share(const struct report_share *share, const struct dashboard_scope *scope)
 {
-        json_t *object = json_object();
+        const bool is_hidden = !dashboard_scope_sees(scope, share->pod_namespace);
+        struct report_share shown = *share;
+        json_t *object;
 
-        dashboard_put_count(object, "replicas", share->replicas);
-        dashboard_put_count(object, "memoryLimit", share->memory_limit);
-        dashboard_put_number(object, "threadPercent", share->thread_percent);
-        dashboard_put_count(object, "memoryUsed", share->memory_used);
-        dashboard_put_number(object, "sm", share->sm);
-        if (!dashboard_scope_sees(scope, share->pod_namespace)) {
-                dashboard_put_flag(object, "hidden", true);
-                return object;
+        if (is_hidden) {
+                shown = report_share_unknown;
+                shown.replicas = share->replicas;
+                shown.memory_limit = share->memory_limit;
+                shown.thread_percent = share->thread_percent;
+                shown.memory_used = share->memory_used;
+                shown.sm = share->sm;
         }
-        dashboard_put_text(object, "namespace", share->pod_namespace);
-        dashboard_put_text(object, "pod", share->pod);
-        dashboard_put_text(object, "container", share->container);
-        dashboard_put_text(object, "claim", share->claim);
-        dashboard_put_count(object, "memoryPeak", share->memory_peak);
-        dashboard_put_number(object, "seconds", share->seconds);
-        dashboard_put_number(object, "smSeconds", share->sm_seconds);
-        dashboard_put_number(object, "energy", share->energy);
-        put_history(object, &share->sm_history);
+        shown.pod_uid = NULL;
+        shown.memory_controller = NAN;
+        shown.n_processes = shown.memory_history.n_values = 0;
+        object = dashboard_object(&report_share_shape, &shown);
+        dashboard_put_flag(object, "hidden", is_hidden);
         return object;
 }
 
-static json_t *write_other(const struct report_other *other)
-{
-        json_t *object = json_object();
-
-        dashboard_put_text(object, "by", other->by);
-        dashboard_put_count(object, "memoryUsed", other->memory_used);
-        dashboard_put_number(object, "sm", other->sm);
-        return object;
-}
-
-/* Without its shares. */
-static json_t *write_unit_head(const struct report_unit *unit)
-{
-        json_t *object = json_object();
-
-        dashboard_put_text(object, "uuid", unit->uuid);
-        dashboard_put_text(object, "index", unit->index);
-        dashboard_put_text(object, "profile", unit->profile);
-        dashboard_put_text(object, "resource", unit->resource);
-        dashboard_put_text(object, "sharing", unit->sharing);
-        dashboard_put_text(object, "by", unit->by);
-        dashboard_put_count(object, "replicas", unit->replicas);
-        dashboard_put_count(object, "granted", report_unit_granted(unit));
-        dashboard_put_count(object, "reserved", unit->reserved);
-        dashboard_put_count(object, "memory", unit->memory);
-        dashboard_put_count(object, "memoryUsed", unit->memory_used);
-        dashboard_put_number(object, "utilization", unit->utilization);
-        if (unit->has_health)
-                json_object_set_new(object, "healthy", json_boolean(unit->healthy));
-        if (unit->has_health && !unit->healthy)
-                dashboard_put_text(object, "reason", unit->reason);
-        return object;
-}
-
+/* |scope| NULL: without its shares, other users and history. */
 static json_t *write_unit(const struct report_unit *unit, const struct dashboard_scope *scope)
 {
-        json_t *object = write_unit_head(unit);
+        struct report_unit shown = *unit;
         json_t *shares = json_array();
-        json_t *others = json_array();
+        json_t *object;
 
-        put_history(object, &unit->sm_history);
-        for (size_t i = 0; i < unit->n_shares; i++)
+        shown.granted = report_unit_granted(unit);
+        if (!unit->has_health || unit->healthy)
+                shown.reason = NULL;
+        shown.memory_history.n_values = shown.n_shares = 0;
+        if (!scope)
+                shown.sm_history.n_values = shown.n_others = 0;
+        object = dashboard_object(&report_unit_shape, &shown);
+        for (size_t i = 0; scope && i < unit->n_shares; i++)
                 json_array_append_new(shares, write_share(&unit->shares[i], scope));
-        for (size_t i = 0; i < unit->n_others; i++)
-                json_array_append_new(others, write_other(&unit->others[i]));
         json_object_set_new(object, "shares", shares);
-        json_object_set_new(object, "others", others);
+        if (!scope)
+                json_object_del(object, "shares");
+        else if (unit->n_others == 0)
+                json_object_set_new(object, "others", json_array());
+        for (size_t i = 0; i < shown.n_others; i++)
+                json_object_del(json_array_get(json_object_get(object, "others"), i), "processes");
         return object;
 }
 
 static json_t *write_gpu(const struct report_gpu *gpu, const struct dashboard_scope *scope)
 {
-        json_t *object = json_object();
+        struct report_gpu shown = *gpu;
         json_t *units = json_array();
+        json_t *object;
 
-        dashboard_put_text(object, "uuid", gpu->uuid);
-        dashboard_put_text(object, "index", gpu->index);
-        dashboard_put_text(object, "model", gpu->model);
-        dashboard_put_count(object, "memory", gpu->memory);
-        dashboard_put_count(object, "memoryUsed", gpu->memory_used);
-        dashboard_put_number(object, "utilization", gpu->utilization);
-        dashboard_put_count(object, "temperature", gpu->temperature);
-        dashboard_put_number(object, "power", gpu->power);
-        dashboard_put_number(object, "powerLimit", gpu->power_limit);
+        shown.n_units = 0;
+        object = dashboard_object(&report_gpu_shape, &shown);
         for (size_t i = 0; i < gpu->n_units; i++)
                 json_array_append_new(units, write_unit(&gpu->units[i], scope));
         json_object_set_new(object, "units", units);
@@ -118,14 +73,12 @@ static json_t *write_gpu(const struct report_gpu *gpu, const struct dashboard_sc
 
 static json_t *write_event(const struct cluster_node *node, const struct report_event *event)
 {
-        json_t *object = json_object();
+        struct report_event shown = *event;
+        json_t *object;
 
+        shown.time = floor(event->time); /* whole seconds: a fraction would be written with six digits in all */
+        object = dashboard_object(&report_event_shape, &shown);
         dashboard_put_text(object, "node", node->name);
-        dashboard_put_count(object, "time", event->time);
-        dashboard_put_text(object, "kind", event->kind);
-        dashboard_put_text(object, "reason", event->reason);
-        dashboard_put_text(object, "unit", event->unit);
-        dashboard_put_text(object, "text", event->text);
         return object;
 }
 
@@ -138,7 +91,7 @@ static bool gpu_has(const struct report_gpu *gpu, const char *uuid)
         return is_same;
 }
 
-/* Of the node, of the GPU if it is not NULL, those with |word| in their text if that is not NULL; the newest first. */
+/* The node's events, the newest first: only those of |gpu| and with |word| in their text, where these are not NULL. */
 static json_t *write_events(const struct cluster_node *node, const struct report_gpu *gpu, const char *word,
         const struct dashboard_scope *scope)
 {
@@ -167,17 +120,48 @@ static void put_agent_state(json_t *object, const struct cluster_node *node)
 
 /* ---- a node ---- */
 
-static json_t *write_condition(const struct cluster_condition *condition)
+static bool is_any(const char *text UNUSED)
 {
-        json_t *object = json_object();
-
-        dashboard_put_text(object, "type", condition->type);
-        dashboard_put_text(object, "status", condition->status);
-        dashboard_put_text(object, "reason", condition->reason);
-        dashboard_put_text(object, "message", condition->message);
-        dashboard_put_time(object, "since", condition->since);
-        return object;
+        return true;
 }
+
+/* Texts of API objects are clean and cut already (cluster/read.h). */
+static const struct json_text any = {is_any, CLUSTER_TEXT, "text of at most ", false};
+
+static const struct json_field condition_fields[] = {
+        JSON_TEXT("type", struct cluster_condition, type, any),
+        JSON_TEXT("status", struct cluster_condition, status, any),
+        JSON_TEXT("reason", struct cluster_condition, reason, any),
+        JSON_TEXT("message", struct cluster_condition, message, any),
+        JSON_ROW("since", INT, struct cluster_condition, since, .leaves_out = true),
+};
+static const struct json_shape condition_shape = JSON_SHAPE(struct cluster_condition, condition_fields);
+
+static const struct json_field resource_fields[] = {
+        JSON_TEXT("name", struct cluster_resource, name, any),
+        JSON_UINT("capacity", struct cluster_resource, capacity, 0, UINT32_MAX),
+        JSON_UINT("allocatable", struct cluster_resource, allocatable, 0, UINT32_MAX),
+};
+static const struct json_shape resource_shape = JSON_SHAPE(struct cluster_resource, resource_fields);
+
+static const struct json_field object_fields[] = {
+        JSON_BOOL("isReady", struct cluster_node_object, is_ready),
+        JSON_BOOL("isCordoned", struct cluster_node_object, is_cordoned),
+        JSON_TEXT("kubelet", struct cluster_node_object, kubelet, any),
+        JSON_ITEMS(
+                "resources", struct cluster_node_object, resources, n_resources, resource_shape, 0, CLUSTER_RESOURCES),
+        JSON_ITEMS("conditions", struct cluster_node_object, conditions, n_conditions, condition_shape, 0,
+                CLUSTER_CONDITIONS),
+};
+static const struct json_shape object_shape = JSON_SHAPE(struct cluster_node_object, object_fields);
+
+static const struct json_field agent_fields[] = {
+        JSON_TEXT("namespace", struct cluster_agent, namespace, any),
+        JSON_TEXT("pod", struct cluster_agent, pod, any),
+        JSON_TEXT("image", struct cluster_agent, image, any),
+        JSON_UINT("restarts", struct cluster_agent, restarts, 0, INT64_MAX),
+};
+static const struct json_shape agent_shape = JSON_SHAPE(struct cluster_agent, agent_fields);
 
 static json_t *write_taint(const struct cluster_taint *taint)
 {
@@ -189,38 +173,18 @@ static json_t *write_taint(const struct cluster_taint *taint)
 
 static void put_object(json_t *ret, const struct cluster_node_object *node)
 {
-        json_t *resources = json_array();
         json_t *taints = json_array();
-        json_t *conditions = json_array();
 
-        json_object_set_new(ret, "isReady", json_boolean(node->is_ready));
-        json_object_set_new(ret, "isCordoned", json_boolean(node->is_cordoned));
-        dashboard_put_text(ret, "kubelet", node->kubelet);
-        for (size_t i = 0; i < node->n_resources; i++) {
-                json_t *resource = json_object();
-
-                dashboard_put_text(resource, "name", node->resources[i].name);
-                dashboard_put_count(resource, "capacity", (double)node->resources[i].capacity);
-                dashboard_put_count(resource, "allocatable", (double)node->resources[i].allocatable);
-                json_array_append_new(resources, resource);
-        }
+        json_fields_put(ret, &object_shape, node);
         for (size_t i = 0; i < node->n_taints; i++)
                 json_array_append_new(taints, write_taint(&node->taints[i]));
-        for (size_t i = 0; i < node->n_conditions; i++)
-                json_array_append_new(conditions, write_condition(&node->conditions[i]));
-        json_object_set_new(ret, "resources", resources);
         json_object_set_new(ret, "taints", taints);
-        json_object_set_new(ret, "conditions", conditions);
 }
 
 static void put_agent(json_t *ret, const struct cluster_node *node)
 {
-        json_t *agent = json_object();
+        json_t *agent = dashboard_object(&agent_shape, node->agent);
 
-        dashboard_put_text(agent, "namespace", node->agent->namespace);
-        dashboard_put_text(agent, "pod", node->agent->pod);
-        dashboard_put_text(agent, "image", node->agent->image);
-        dashboard_put_count(agent, "restarts", (double)node->agent->restarts);
         dashboard_put_text(agent, "version", node->page ? node->page->agent : NULL);
         json_object_set_new(ret, "agent", agent);
 }
@@ -286,30 +250,32 @@ json_t *dashboard_gpu(const struct cluster_view *view, const struct dashboard_sc
 
 /* ---- a pod ---- */
 
+static const struct json_field request_fields[] = {
+        JSON_TEXT("resource", struct cluster_request, resource, any),
+        JSON_UINT("count", struct cluster_request, count, 0, INT64_MAX),
+};
+static const struct json_shape request_shape = JSON_SHAPE(struct cluster_request, request_fields);
+
+static const struct json_field pod_fields[] = {
+        JSON_TEXT("namespace", struct cluster_pod, namespace, any),
+        JSON_TEXT("name", struct cluster_pod, name, any),
+        JSON_TEXT("phase", struct cluster_pod, phase, any),
+        JSON_TEXT("node", struct cluster_pod, node, any),
+        JSON_TEXT("reason", struct cluster_pod, reason, any),
+        JSON_TEXT("message", struct cluster_pod, message, any),
+        JSON_TEXT("owner", struct cluster_pod, owner, any),
+        JSON_ROW("created", INT, struct cluster_pod, created, .leaves_out = true),
+        JSON_ITEMS("requests", struct cluster_pod, requests, n_requests, request_shape, 0, CLUSTER_RESOURCES),
+};
+static const struct json_shape pod_shape = JSON_SHAPE(struct cluster_pod, pod_fields);
+
 static json_t *write_waiting(const struct cluster_pod *pod)
 {
-        json_t *object = json_object();
-        json_t *requests = json_array();
+        json_t *object = dashboard_object(&pod_shape, pod);
         json_t *claims = json_array();
 
-        dashboard_put_text(object, "namespace", pod->namespace);
-        dashboard_put_text(object, "name", pod->name);
-        dashboard_put_text(object, "phase", pod->phase);
-        dashboard_put_text(object, "node", pod->node);
-        dashboard_put_text(object, "reason", pod->reason);
-        dashboard_put_text(object, "message", pod->message);
-        dashboard_put_text(object, "owner", pod->owner);
-        dashboard_put_time(object, "created", pod->created);
-        for (size_t i = 0; i < pod->n_requests; i++) {
-                json_t *request = json_object();
-
-                dashboard_put_text(request, "resource", pod->requests[i].resource);
-                dashboard_put_count(request, "count", (double)pod->requests[i].count);
-                json_array_append_new(requests, request);
-        }
         for (size_t i = 0; i < pod->n_claims; i++)
                 json_array_append_new(claims, json_string(pod->claims[i].name ? pod->claims[i].name : ""));
-        json_object_set_new(object, "requests", requests);
         json_object_set_new(object, "claims", claims);
         return object;
 }
@@ -334,7 +300,7 @@ static void add_shares(json_t *list, const struct cluster_node *node, const stru
                         dashboard_put_text(row, "node", node->name);
                         dashboard_put_text(row, "gpu", gpu->uuid);
                         dashboard_put_text(row, "model", gpu->model);
-                        json_object_set_new(row, "unit", write_unit_head(unit));
+                        json_object_set_new(row, "unit", write_unit(unit, NULL));
                         json_object_set_new(row, "share", write_share(&unit->shares[j], scope));
                         json_array_append_new(list, row);
                 }

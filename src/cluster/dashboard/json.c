@@ -4,16 +4,18 @@
 
 #include "base/macro.h"
 
+json_t *dashboard_object(const struct json_shape *shape, const void *from)
+{
+        json_t *object = json_object();
+
+        json_fields_put(object, shape, from);
+        return object;
+}
+
 void dashboard_put_text(json_t *object, const char *key, const char *text)
 {
         if (text)
                 json_object_set_new(object, key, json_string(text));
-}
-
-void dashboard_put_number(json_t *object, const char *key, double number)
-{
-        if (isfinite(number))
-                json_object_set_new(object, key, json_real(number));
 }
 
 void dashboard_put_count(json_t *object, const char *key, double number)

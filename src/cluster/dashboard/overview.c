@@ -94,7 +94,7 @@ static json_t *write_unit(const struct report_unit *unit, json_t *names, const s
         dashboard_put_count(object, "granted", report_unit_granted(unit));
         dashboard_put_count(object, "reserved", unit->reserved);
         if (unit->has_health && !unit->healthy)
-                dashboard_put_text(object, "ill", unit->reason ? unit->reason : "");
+                dashboard_put_text(object, "unhealthy", unit->reason ? unit->reason : "");
         for (size_t i = 0; i < unit->n_shares; i++)
                 json_array_append_new(shares, write_share(unit, &unit->shares[i], names, scope));
         json_object_set_new(object, "shares", shares);
@@ -235,7 +235,7 @@ static void overview_update(struct dashboard_overview *overview, const struct cl
 
 /* ---- the answer ---- */
 
-/* Of whom the viewer sees, so that a change of that is answered with all. */
+/* A hash of the namespaces that the viewer sees: when they change, everything is sent again. */
 static uint32_t scope_hash(const struct dashboard_scope *scope)
 {
         uint64_t hash = HASH_INIT;
@@ -270,7 +270,7 @@ static size_t count_waiting(const struct cluster_view *view, const struct dashbo
         return count;
 }
 
-/* What is too large may be anybody's, and its name is said. */
+/* The text about an object that is too large names it, so only a viewer who sees all gets it. */
 static json_t *write_troubles(const struct cluster_view *view, const struct dashboard_scope *scope)
 {
         const struct error *const troubles[] = {view->nodes_trouble, view->agents_trouble, view->pods_trouble};

@@ -8,12 +8,12 @@
  *                         "uuid": "GPU-…", "index": "0", "model": "NVIDIA H100 80GB HBM3", "memory": 85899345920, "used": 31, "sm": 20,
  *                         "units": [{
  *                                 "uuid": "GPU-…", "index": "0", "profile": "1g.10gb", "sharing": "mps", "by": "device-plugin",
- *                                 "replicas": 10, "granted": 7, "reserved": 2, "ill": "…",
+ *                                 "replicas": 10, "granted": 7, "reserved": 2, "unhealthy": "…",
  *                                 "shares": [[300, 45, 12, 0], …]}]}]}]}
  *
  * Of a share: how much of its unit it was granted, in thousandths; how much of its memory limit it uses, and of the
  * unit's SMs, both in percent; whose it is, an index of |namespaces|. What is not known is absent, or null in a share.
- * "ill" is there where the unit is not healthy: the reason, or "".
+ * "unhealthy" is there where the unit is: the reason, or "".
  *
  * |version| is for the next question, ?since=VERSION: "nodes" has then only those that have changed since, "gone" the
  * names of those that are no more, and "full" is false. An unknown version is answered with all. So what has not

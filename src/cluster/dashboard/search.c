@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cluster/dashboard/json.h"
 #include "cluster/dashboard/overview.h"
 
 struct search {
@@ -22,7 +21,7 @@ static bool contains(const struct search *search, const char *text)
         return text && strcasestr(text, search->query);
 }
 
-/* Takes |row|. */
+/* Takes |row|; its texts are clean, since they were read from a node's page or by cluster/read.h. */
 static void search_add(struct search *search, json_t *list, json_t *row)
 {
         if (json_array_size(list) < DASHBOARD_FOUND_MAX) {
@@ -64,17 +63,12 @@ static void search_unit(struct search *search, const struct cluster_node *node, 
 {
         for (size_t i = 0; i < unit->n_shares; i++) {
                 const struct report_share *share = &unit->shares[i];
-                json_t *row;
 
                 if (!is_found(search, share))
                         continue;
-                row = json_object();
-                dashboard_put_text(row, "namespace", share->pod_namespace);
-                dashboard_put_text(row, "pod", share->pod);
-                dashboard_put_text(row, "claim", share->claim);
-                dashboard_put_text(row, "node", node->name);
-                dashboard_put_text(row, "unit", unit->uuid);
-                search_add(search, search->pods, row);
+                search_add(search, search->pods,
+                        json_pack("{s:s*, s:s*, s:s*, s:s, s:s*}", "namespace", share->pod_namespace, "pod", share->pod,
+                                "claim", share->claim, "node", node->name, "unit", unit->uuid));
                 if (unit->uuid)
                         add_mark(search, unit->uuid, i);
         }
@@ -88,29 +82,20 @@ static void search_gpu(struct search *search, const struct cluster_node *node, c
                 is_gpu_found |= contains(search, gpu->units[i].uuid);
                 search_unit(search, node, &gpu->units[i]);
         }
-        if (is_gpu_found) {
-                json_t *row = json_object();
-
-                dashboard_put_text(row, "node", node->name);
-                dashboard_put_text(row, "uuid", gpu->uuid);
-                dashboard_put_text(row, "index", gpu->index);
-                dashboard_put_text(row, "model", gpu->model);
-                search_add(search, search->gpus, row);
-        }
+        if (is_gpu_found)
+                search_add(search, search->gpus,
+                        json_pack("{s:s, s:s*, s:s*, s:s*}", "node", node->name, "uuid", gpu->uuid, "index", gpu->index,
+                                "model", gpu->model));
 }
 
 static void search_waiting(struct search *search, const struct cluster_pod *pod)
 {
         char name[1024];
-        json_t *row;
 
         snprintf(name, sizeof(name), "%s/%s", pod->namespace, pod->name);
-        if (!dashboard_scope_sees(search->scope, pod->namespace) || !contains(search, name))
-                return;
-        row = json_object();
-        dashboard_put_text(row, "namespace", pod->namespace);
-        dashboard_put_text(row, "pod", pod->name);
-        search_add(search, search->pods, row);
+        if (dashboard_scope_sees(search->scope, pod->namespace) && contains(search, name))
+                search_add(
+                        search, search->pods, json_pack("{s:s, s:s}", "namespace", pod->namespace, "pod", pod->name));
 }
 
 json_t *dashboard_search(const struct cluster_view *view, const struct dashboard_scope *scope, const char *query)

@@ -123,7 +123,7 @@ static json_t *find_pod(const struct cluster_view *view, const struct dashboard_
         return namespace ? dashboard_pod(view, scope, namespace, name) : NULL;
 }
 
-/* Of the page of a GPU or a pod, which have histories: the node whose agent knows them. */
+/* The node whose agent knows the history that the page of a GPU or a pod shows. */
 static const struct cluster_node *find_node(const struct http_request *request, const struct cluster_view *view)
 {
         const char *path = http_request_path(request);

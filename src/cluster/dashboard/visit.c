@@ -154,7 +154,7 @@ static size_t add_namespaces(const struct report_gpu *gpu, const char **ret)
         return count;
 }
 
-/* Of all shares and waiting pods; |ret| NULL: how many there are. */
+/* The namespaces of all shares and waiting pods; |ret| NULL: only how many there are. */
 static size_t list_namespaces(const struct cluster_view *view, const char **ret)
 {
         size_t count = 0;

@@ -11,6 +11,11 @@
 #define GAP "  "
 #define IDLE (-1)
 
+struct columns_cell {
+        char *text;
+        const char *colour; /* NULL: none */
+};
+
 void columns_init(struct columns *columns, const struct column *list, size_t n_columns)
 {
         *columns = (struct columns){.columns = list, .n_columns = n_columns};
@@ -19,7 +24,7 @@ void columns_init(struct columns *columns, const struct column *list, size_t n_c
 void columns_done(struct columns *columns)
 {
         for (size_t i = 0; i < columns->n_cells; i++)
-                free(columns->cells[i]);
+                free(columns->cells[i].text);
         free(columns->cells);
 }
 
@@ -36,16 +41,21 @@ void columns_add(struct columns *columns, const char *format, ...)
         strbuf_vprintf(&text, format, args);
         va_end(args);
         text_clean(text.data);
-        columns->cells[columns->n_cells++] = strbuf_take(&text);
+        columns->cells[columns->n_cells++] = (struct columns_cell){.text = strbuf_take(&text)};
+}
+
+void columns_tint(struct columns *columns, const char *colour)
+{
+        columns->cells[columns->n_cells - 1].colour = colour;
 }
 
 /* No cell says anything. */
 static bool is_idle(const struct columns *columns, size_t column)
 {
         for (size_t i = column; i < columns->n_cells; i += columns->n_columns)
-                if (*columns->cells[i] && strcmp(columns->cells[i], "-") != 0)
+                if (*columns->cells[i].text && strcmp(columns->cells[i].text, "-") != 0)
                         return false;
-        return true;
+        return !columns->keeps_idle;
 }
 
 static size_t width_of(const struct columns *columns, size_t column)
@@ -53,7 +63,7 @@ static size_t width_of(const struct columns *columns, size_t column)
         size_t width = strlen(columns->columns[column].head);
 
         for (size_t i = column; i < columns->n_cells; i += columns->n_columns)
-                width = MAX(width, strlen(columns->cells[i]));
+                width = MAX(width, strlen(columns->cells[i].text));
         return width;
 }
 
@@ -64,17 +74,21 @@ static void trim_end(struct strbuf *text)
 }
 
 /* |row| is a multiple of the number of columns, or NULL for the heads. */
-static void put_row(struct strbuf *text, const struct columns *columns, char *const *row, const int *widths)
+static void put_row(
+        struct strbuf *text, const struct columns *columns, const struct columns_cell *row, const int *widths)
 {
         const char *gap = "";
 
         for (size_t i = 0; i < columns->n_columns; i++) {
-                const char *cell = row ? row[i] : columns->columns[i].head;
+                const char *cell = row ? row[i].text : columns->columns[i].head;
+                const char *colour = row ? row[i].colour : NULL;
+                int padding = widths[i] - (int)strlen(cell);
 
                 if (widths[i] == IDLE)
                         continue;
-
-                strbuf_printf(text, "%s%*s", gap, columns->columns[i].is_number ? widths[i] : -widths[i], cell);
+                strbuf_printf(text, "%s%*s%s%s%s%*s", gap, columns->columns[i].is_number ? padding : 0, "",
+                        colour ? colour : "", cell, colour ? "\033[0m" : "",
+                        columns->columns[i].is_number ? 0 : padding, "");
                 gap = GAP;
         }
         trim_end(text);

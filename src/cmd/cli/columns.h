@@ -1,6 +1,6 @@
 /*
  * A table for people: cells in aligned columns, two blanks between them. A column in which no cell says anything, as
- * "-" does, is left out.
+ * "-" does, is left out, unless |keeps_idle| is set after columns_init().
  */
 #pragma once
 
@@ -16,9 +16,10 @@ struct column {
 struct columns {
         const struct column *columns;
         size_t n_columns;
-        char **cells; /* row by row */
+        struct columns_cell *cells; /* row by row */
         size_t n_cells;
         size_t capacity;
+        bool keeps_idle;
 };
 
 /* |list| outlives the table. */
@@ -27,6 +28,9 @@ void columns_done(struct columns *columns);
 
 /* The next cell, from left to right and line by line. It is cleaned (base/text.h): names of files may be anybody's. */
 void columns_add(struct columns *columns, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* The colour of the cell that was added last: an escape sequence that lasts. */
+void columns_tint(struct columns *columns, const char *colour);
 
 /* Heads and rows, each behind |indent|; a line has no blanks at its end. |has_colours|: the heads are dim. */
 void columns_print(struct strbuf *text, const struct columns *columns, const char *indent, bool has_colours);

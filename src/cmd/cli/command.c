@@ -1,27 +1,500 @@
+/*
+ * Arguments are told apart here; those of the option table are parsed where the agent's are.
+ */
 #include "cmd/cli/command.h"
 
+#include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "base/macro.h"
+#include "base/log.h"
 #include "base/text.h"
 
-const struct command *command_find(const struct command *table, const char *name)
+const char *const command_none[] = {NULL};
+const char *const command_outputs[] = {"table", "json", NULL};
+
+/* NULL after the last one. */
+static const struct option *shared_at(const struct command *command, size_t position)
 {
-        for (const struct command *command = table; command->name; command++)
-                if (strcmp(name, command->name) == 0)
-                        return command;
+        if (!command->shared)
+                return position < option_count ? &option_table[position] : NULL;
+        return command->shared[position] ? &option_table[option_find(command->shared[position])] : NULL;
+}
+
+/* The environment has its say about each variable that a shared option reads, and about no other. */
+static char **pick_environment(const struct command *command, struct arena *arena, char *const *environment)
+{
+        const struct option *option;
+        char **picked = NULL;
+        size_t count = 0;
+        size_t n = 0;
+
+        while (environment[n])
+                n++;
+        picked = ARENA_ARRAY(arena, char *, n + 1);
+        for (size_t i = 0; i < n; i++) {
+                size_t length = strcspn(environment[i], "=");
+
+                for (size_t k = 0; (option = shared_at(command, k)); k++) {
+                        for (size_t j = 0; j < ARRAY_SIZE(option->environment) && option->environment[j]; j++)
+                                if (strlen(option->environment[j]) == length &&
+                                        strncmp(option->environment[j], environment[i], length) == 0)
+                                        picked[count++] = environment[i];
+                }
+        }
+        return picked;
+}
+
+/* NULL after the last one. */
+static const struct option *switch_at(const struct command *command, size_t position)
+{
+        position += command->is_agent ? 0 : OPTION_HELP;
+        return position < OPTION_SWITCHES ? &option_switches[position] : NULL;
+}
+
+static bool is_called(const struct option *option, const char *name)
+{
+        if (strcmp(option->flag, name) == 0)
+                return true;
+        for (size_t i = 0; i < ARRAY_SIZE(option->aliases) && option->aliases[i]; i++)
+                if (strcmp(option->aliases[i], name) == 0)
+                        return true;
+        return false;
+}
+
+static bool is_switch(const struct command *command, const char *name)
+{
+        const struct option *option;
+
+        for (size_t i = 0; (option = switch_at(command, i)); i++)
+                if (is_called(option, name))
+                        return true;
+        return false;
+}
+
+static const struct option *find_shared(const struct command *command, const char *name)
+{
+        const struct option *option;
+
+        for (size_t i = 0; (option = shared_at(command, i)); i++)
+                if (is_called(option, name))
+                        return option;
         return NULL;
 }
 
-int command_refuse_word(const char *program, const struct command *table, const char *word)
+static const struct option *find_own(const struct command *command, const char *name)
+{
+        for (size_t i = 0; i < command->n_own; i++)
+                if (is_called(&command->own[i], name))
+                        return &command->own[i];
+        return NULL;
+}
+
+/* Of "nteam-a" the option with the letter n that takes a value; the value is the rest. */
+static const struct option *find_letter(const struct command *command, const char *text, const char **ret_value)
+{
+        const char letter[] = {*text, '\0'};
+        const struct option *option = find_own(command, letter);
+
+        if (!option || option->type == OPTION_BOOL || !text[1])
+                return NULL;
+        *ret_value = text + 1;
+        return option;
+}
+
+static int unknown_flag(const struct command *command, const char *name, struct error *err)
+{
+        const char *candidates[256];
+        const struct option *option;
+        const char *nearest;
+        size_t count = 0;
+
+        for (size_t i = 0; (option = command_option(command, i)); i++) {
+                if (count < ARRAY_SIZE(candidates))
+                        candidates[count++] = option->flag;
+                for (size_t j = 0; j < ARRAY_SIZE(option->aliases) && option->aliases[j]; j++)
+                        if (count < ARRAY_SIZE(candidates) && option->aliases[j][1]) /* no letter */
+                                candidates[count++] = option->aliases[j];
+        }
+        nearest = text_nearest(name, candidates, count);
+        if (nearest)
+                return error_set(err, ERROR_INVALID, "unknown flag '--%.100s'; did you mean '--%s'?", name, nearest);
+        return error_set(err, ERROR_INVALID, "unknown flag '--%.100s'; --help lists all", name);
+}
+
+struct arguments {
+        int argc;
+        char *const *argv;
+        int position;
+};
+
+/* What follows the '=', or the next argument. */
+static const char *take_value(struct arguments *arguments, const char *inline_value)
+{
+        if (inline_value)
+                return inline_value;
+        return arguments->position + 1 < arguments->argc ? arguments->argv[++arguments->position] : NULL;
+}
+
+static int take_own(struct arguments *arguments, const struct option *option, const char *inline_value,
+        const char **ret, struct arena *arena, struct error *err)
+{
+        const char *value = inline_value;
+        const char *earlier = *ret;
+
+        if (option->type == OPTION_BOOL)
+                value = value ? value : "true";
+        else
+                value = take_value(arguments, inline_value);
+        if (!value)
+                return error_set(err, ERROR_INVALID, "--%s: needs a value", option->flag);
+        if (option_is_list(option) && earlier && *earlier)
+                value = arena_printf(arena, "%s,%s", earlier, value);
+        if (option_check(option, value, arena, ret, err) < 0)
+                return error_prefix(err, "%s", option->flag);
+        return 0;
+}
+
+/*
+ * Of "-mf FILE" the options m and f: each letter is an option, all but the last are booleans, and the last may take the
+ * next argument. 0: the word is none of that.
+ */
+static int take_joined(const struct command *command, struct arguments *arguments, const char *letters,
+        const char *inline_value, const char **values, struct arena *arena, struct error *err)
+{
+        for (const char *letter = letters; *letter; letter++) {
+                const struct option *option = find_own(command, (const char[]){*letter, '\0'});
+
+                if (!option || (letter[1] && option->type != OPTION_BOOL))
+                        return 0;
+        }
+        for (; *letters; letters++) {
+                const struct option *option = find_own(command, (const char[]){*letters, '\0'});
+                const char *value = letters[1] ? NULL : inline_value;
+
+                if (take_own(arguments, option, value, &values[option - command->own], arena, err) < 0)
+                        return -1;
+        }
+        return 1;
+}
+
+/* Those that the command line has not set. */
+static int settle_own(const struct command *command, const char **values, struct arena *arena, char *const *environment,
+        struct error *err)
+{
+        for (size_t i = 0; i < command->n_own; i++) {
+                if (!values[i] && option_from_environment(&command->own[i], environment, arena, &values[i], err) < 0)
+                        return -1;
+                if (!values[i])
+                        values[i] = command->own[i].fallback;
+        }
+        return 0;
+}
+
+enum word_use { WORD_FLAG, WORD_TAKEN, WORD_PASSED, WORD_LAST, WORD_WRONG };
+
+/*
+ * What |word|, at |position|, is for. NVIDIA's programs run whatever word stands on their command line; for those of
+ * k8s-device-plugin it is the last that is read, as Go's flag package has it. The agent's first word, which may be a
+ * command with a slip, starts no agent.
+ */
+static enum word_use use_word(const struct command *command, const char *word, int position, size_t n_words)
+{
+        const size_t dashes = strspn(word, "-");
+        const bool is_first = position == 1;
+
+        if (dashes > 0 && dashes <= 2 && word[dashes])
+                return WORD_FLAG;
+        if (dashes == 0 && n_words < command->most_words)
+                return WORD_TAKEN;
+        if (!command->is_drop_in || dashes > 2 || (command->is_agent && is_first && dashes == 0))
+                return WORD_WRONG;
+        return command->passes_words && strcmp(word, "--") != 0 ? WORD_PASSED : WORD_LAST;
+}
+
+bool command_asks_for_help(const struct command *command, const char *word)
+{
+        return command->is_drop_in && (strcmp(word, "help") == 0 || strcmp(word, "h") == 0);
+}
+
+/* A command line while it is read. */
+struct reading {
+        const struct command *command;
+        const char **values; /* of command->own */
+        struct arena *arena;
+        struct arguments arguments;
+        const char **words; /* command->most_words */
+        size_t n_words;
+        const char *passed_word;
+        char **rest; /* the program's name, and what the option table is to parse */
+        int n_rest;
+};
+
+/* |word| begins with one or two dashes, and something follows them. */
+static int read_flag(struct reading *reading, char *word, struct error *err)
+{
+        const struct command *command = reading->command;
+        struct arguments *arguments = &reading->arguments;
+        const char *name = word + strspn(word, "-");
+        const char *equals = strchr(name, '=');
+        const char *value = equals ? equals + 1 : NULL;
+        const bool has_one_dash = name == word + 1;
+        const struct option *option;
+        int rc = 0;
+
+        name = arena_strndup(reading->arena, name, equals ? (size_t)(equals - name) : strlen(name));
+        option = find_own(command, name);
+        if (!option && command->takes_letters && has_one_dash)
+                option = find_letter(command, word + 1, &value);
+        if (option)
+                return take_own(arguments, option, value, &reading->values[option - command->own], reading->arena, err);
+        if (command->takes_joined && has_one_dash && !is_switch(command, name))
+                rc = take_joined(command, arguments, name, value, reading->values, reading->arena, err);
+        if (rc)
+                return MIN(rc, 0);
+        option = find_shared(command, name);
+        if (!option && !is_switch(command, name))
+                return unknown_flag(command, name, err);
+        reading->rest[reading->n_rest++] = word;
+        if (!equals && option && option->type != OPTION_BOOL && arguments->position + 1 < arguments->argc)
+                reading->rest[reading->n_rest++] = arguments->argv[++arguments->position];
+        return 0;
+}
+
+/* 1: nothing after it is read. */
+static int read_word(struct reading *reading, char *word, struct error *err)
+{
+        const enum word_use use = use_word(reading->command, word, reading->arguments.position, reading->n_words);
+
+        if (use == WORD_FLAG)
+                return read_flag(reading, word, err);
+        if (use == WORD_TAKEN) {
+                reading->words[reading->n_words++] = word;
+                return 0;
+        }
+        if (!reading->passed_word && command_asks_for_help(reading->command, word)) {
+                reading->rest[reading->n_rest++] = arena_strdup(reading->arena, "--help");
+                return 1;
+        }
+        if (use == WORD_WRONG)
+                return error_set(err, ERROR_INVALID, "unexpected argument '%.100s'; --help lists the flags", word);
+        if (!reading->passed_word)
+                reading->passed_word = word;
+        return use == WORD_LAST;
+}
+
+int command_parse(const struct command *command, struct option_set *set, const char **values, struct arena *arena,
+        int argc, char *const *argv, char *const *environment, struct error *err)
+{
+        struct reading reading = {
+                .command = command,
+                .values = values,
+                .arena = arena,
+                .arguments = {argc, argv, 0},
+                .words = ARENA_ARRAY(arena, const char *, command->most_words),
+                .rest = ARENA_ARRAY(arena, char *, (size_t)argc + 2),
+        };
+        int rc = 0;
+
+        reading.rest[reading.n_rest++] = arena_strdup(arena, argc > 0 ? argv[0] : "");
+        for (size_t i = 0; i < command->n_own; i++)
+                values[i] = NULL;
+        for (reading.arguments.position = 1; rc == 0 && reading.arguments.position < argc; reading.arguments.position++)
+                rc = read_word(&reading, argv[reading.arguments.position], err);
+        if (rc < 0 || option_set_parse(set, arena, reading.n_rest, reading.rest,
+                              pick_environment(command, arena, environment), err) < 0)
+                return -1;
+        set->words = reading.words;
+        set->n_words = reading.n_words;
+        set->passed_word = reading.passed_word;
+        if (set->help || set->version)
+                return 0; /* to be answered even where the environment is broken */
+        return settle_own(command, values, arena, environment, err);
+}
+
+/* Each option that --help lists, in its order; NULL after the last. */
+static const struct option *listed_at(const struct command *command, size_t position)
+{
+        const struct option *option;
+
+        if (position < command->n_own)
+                return &command->own[position];
+        position -= command->n_own;
+        for (size_t i = 0; !command->lists_own_only && (option = shared_at(command, i)); i++)
+                if (position-- == 0)
+                        return option;
+        return switch_at(command, position);
+}
+
+const struct option *command_option(const struct command *command, size_t position)
+{
+        const struct option *option = listed_at(command, position);
+
+        if (option || !command->lists_own_only)
+                return option;
+        for (size_t i = 0; listed_at(command, i); i++)
+                position--;
+        return shared_at(command, position);
+}
+
+void command_print_help(const struct command *command, struct strbuf *text)
+{
+        const struct option *option;
+
+        if (command->help)
+                strbuf_puts(text, command->help);
+        for (size_t i = 0; (option = listed_at(command, i)); i++)
+                option_print_one(text, option);
+        if (command->more_help)
+                strbuf_puts(text, command->more_help);
+}
+
+void command_warn(const char *text, void *data UNUSED)
+{
+        fprintf(stderr, "warning: %s\n", text);
+}
+
+void command_fail(const struct command *command, const struct error *err)
+{
+        fprintf(stderr, "%s: %s\n", command->program, err->text);
+}
+
+int command_refuse(struct error *err, const char *format, ...)
+{
+        struct strbuf text = STRBUF_INIT;
+        va_list args;
+
+        va_start(args, format);
+        strbuf_vprintf(&text, format, args);
+        va_end(args);
+        error_raise(err, ERROR_INVALID, "%s", text.data);
+        strbuf_done(&text);
+        return COMMAND_REFUSED;
+}
+
+int command_status(const struct command *command, int status, const struct error *err)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+
+        if (status >= 0)
+                return status;
+        if (status == COMMAND_REFUSED && command->is_drop_in) {
+                command_print_help(command, &text);
+                fprintf(stderr, "%s\n", text.data);
+        }
+        command_fail(command, err);
+        return status == COMMAND_REFUSED && !command->is_drop_in ? EXIT_USAGE : EXIT_FAILED;
+}
+
+int command_print_help_now(const struct command *command)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+
+        command_print_help(command, &text);
+        fputs(text.data, stdout);
+        return 0;
+}
+
+bool command_read(struct command_call *ret, const struct command *command, int argc, char **argv, int *ret_status)
+{
+        struct option_set *set = &ret->set;
+        bool is_read = false;
+        struct error err;
+
+        *ret = (struct command_call){.command = command};
+        for (int i = 1; command->ends_at_dashes && !ret->after && i < argc; i++)
+                if (strcmp(argv[i], "--") == 0) {
+                        ret->after = argv + i + 1;
+                        argc = i;
+                }
+        ret->values = ARENA_ARRAY(&ret->arena, const char *, command->n_own);
+        if (command_parse(command, set, ret->values, &ret->arena, argc, argv, environ, &err) < 0)
+                *ret_status = command_status(command, COMMAND_REFUSED, &err);
+        else if (set->help)
+                *ret_status = command_print_help_now(command);
+        else if (set->version)
+                *ret_status = puts(command->version ? command->version : "warpshare " WARPSHARE_VERSION) < 0;
+        else
+                is_read = true;
+        if (!is_read) {
+                arena_done(&ret->arena);
+                return false;
+        }
+        if (set->passed_word && strcmp(set->passed_word, "--") != 0)
+                fprintf(stderr,
+                        "%s: warning: '%.100s'%s ignored, as by NVIDIA's program; a boolean is written --flag=false\n",
+                        command->program, set->passed_word, command->passes_words ? " is" : " and all after it are");
+        set->drop_in = command->is_drop_in;
+        return true;
+}
+
+bool command_has(const struct command_call *call, size_t position, const char *value)
+{
+        return strcmp(call->values[position], value) == 0;
+}
+
+bool command_is_set(const struct command_call *call, size_t position)
+{
+        return command_has(call, position, "true");
+}
+
+int command_number(const struct command_call *call, size_t position, const char *of, uint64_t least, uint64_t most,
+        uint64_t *ret, struct error *err)
+{
+        const char *value = call->values[position];
+
+        if (text_to_uint(value, most, ret) && *ret >= least)
+                return 0;
+        return command_refuse(err, "%s: '%.40s' is not a number%s from %" PRIu64 " to %" PRIu64,
+                call->command->own[position].flag, value, of, least, most);
+}
+
+bool command_wants_colours(void)
+{
+        const char *no = getenv("NO_COLOR");
+
+        return isatty(STDOUT_FILENO) && !(no && *no);
+}
+
+void command_print_json(json_t *json, size_t flags)
+{
+        json_dumpf(json, stdout, flags);
+        putchar('\n');
+        json_decref(json);
+}
+
+void command_setup_log(const struct option_set *set, const char *format)
+{
+        const struct option *levels = &option_table[option_find("log-level")];
+        const struct option *formats = &option_table[option_find("log-format")];
+        const char *chosen = option_set_get(set, "log-format");
+
+        if (!chosen)
+                chosen = format ? format : formats->fallback;
+        log_setup((enum log_level)option_position(levels, option_set_value(set, "log-level")),
+                (enum log_format)option_position(formats, chosen));
+}
+
+/* ---- tables of commands ---- */
+
+const struct command *command_find(const struct command *const *table, const char *name)
+{
+        for (; *table; table++)
+                if (strcmp(name, (*table)->name) == 0)
+                        return *table;
+        return NULL;
+}
+
+int command_refuse_word(const char *program, const struct command *const *table, const char *word)
 {
         const char *names[64];
         const char *nearest;
         size_t count = 0;
 
-        for (const struct command *command = table; command->name && count < ARRAY_SIZE(names); command++)
-                names[count++] = command->name;
+        for (; *table && count < ARRAY_SIZE(names); table++)
+                names[count++] = (*table)->name;
         nearest = text_nearest(word, names, count);
         if (nearest)
                 fprintf(stderr, "%s: '%.100s' is not a command; did you mean '%s'?\n", program, word, nearest);

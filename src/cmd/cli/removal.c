@@ -1,6 +1,9 @@
 #include "cmd/cli/removal.h"
 
+#include <errno.h>
 #include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "cmd/cli/columns.h"
 
@@ -24,6 +27,18 @@ void removals_add(struct removals *removals, enum removal_outcome outcome, const
                 .note = arena_vprintf(&removals->arena, note, args),
         };
         va_end(args);
+}
+
+void removals_end(struct removals *removals, const char *what, const char *where, const struct error *err)
+{
+        removals_add(removals, err ? REMOVAL_LEFT : REMOVAL_DONE, what, where, "%s", err ? err->text : "");
+}
+
+void removals_unlink(struct removals *removals, const char *what, const char *path, const char *left)
+{
+        if (!left && !removals->is_dry && unlink(path) < 0)
+                left = strerror(errno);
+        removals_add(removals, left ? REMOVAL_LEFT : REMOVAL_DONE, what, path, "%s", left ? left : "");
 }
 
 size_t removals_count(const struct removals *removals, enum removal_outcome outcome)

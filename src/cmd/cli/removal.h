@@ -1,6 +1,5 @@
 /*
- * What an uninstall found, and what became of it: a list that is filled by who removes, and a table for people. It
- * removes nothing.
+ * What an uninstall found, and what became of it: a list, and a table of it for people.
  */
 #pragma once
 
@@ -8,13 +7,14 @@
 #include <stddef.h>
 
 #include "base/alloc.h"
+#include "base/error.h"
 #include "base/strbuf.h"
 
 enum removal_outcome {
         REMOVAL_DONE,   /* it was there, and is gone; where |is_dry|: it would be */
         REMOVAL_LEFT,   /* it is there, and stays, for a reason that is said */
         REMOVAL_ABSENT, /* it was not there */
-        REMOVAL_UNSEEN, /* nobody looked, for a reason that is said */
+        REMOVAL_UNSEEN, /* it was not looked for; the note says why */
 };
 
 struct removal {
@@ -36,6 +36,12 @@ void removals_done(struct removals *removals);
 /* Copies the strings; |note| is a format. */
 void removals_add(struct removals *removals, enum removal_outcome outcome, const char *what, const char *where,
         const char *note, ...) PRINTF_LIKE(5, 6);
+
+/* The same of what was to be removed: it is gone, or stays for the reason |err|, if that is not NULL. */
+void removals_end(struct removals *removals, const char *what, const char *where, const struct error *err);
+
+/* Removes the file at |path|, unless |left| says why it stays. */
+void removals_unlink(struct removals *removals, const char *what, const char *path, const char *left);
 
 size_t removals_count(const struct removals *removals, enum removal_outcome outcome);
 

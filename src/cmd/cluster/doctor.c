@@ -4,30 +4,10 @@
 #include <time.h>
 
 #include "cluster/checkup.h"
-#include "cmd/cluster/command.h"
-#include "cmd/cluster/events.h"
 #include "cmd/cluster/session.h"
 #include "cmd/doctor/findings.h"
 
 static const struct option own[] = {SESSION_ROWS(session_outputs, "json")};
-
-const struct command_line kubectl_doctor_line = {
-        .shared = command_line_none,
-        .own = own,
-        .n_own = ARRAY_SIZE(own),
-        .program = "kubectl-warpshare doctor",
-        .most_words = 1,
-        .takes_letters = true,
-        .help = "usage: kubectl warpshare doctor NODE [OPTION...]\n"
-                "\n"
-                "Says what is wrong on a node, as far as it can be seen from afar: its object in the cluster, its agent, what\n"
-                "that says of its GPUs and its configuration, what kubelet counts, and what happened in the last hour.\n"
-                "'warpshare doctor', on the node or in the agent's pod, sees more. The exit status is 0 when nothing is wrong,\n"
-                "else 1.\n"
-                "\n",
-        .more_help = SESSION_RIGHTS
-        "The health of the agent and the events of the node are looked at where that is allowed.\n",
-};
 
 static char *ask_health(struct session *session, const struct cluster_node *node, unsigned int *ret_status)
 {
@@ -44,17 +24,15 @@ static char *ask_health(struct session *session, const struct cluster_node *node
         return text;
 }
 
-/* EXIT_FAILED also where there is no such node. */
-static int examine(struct session *session, const char *name, bool is_table)
+static int kubectl_examine(struct session *session, const char *name, bool is_table, struct error *err)
 {
         const struct cluster_node *node = cluster_find_node(cluster_view(session->cluster), name);
         struct checkup_input input = {.now = (int64_t)time(NULL)};
         _free_ char *health = node ? ask_health(session, node, &input.health_status) : NULL;
-        json_t *events = node ? events_of(session, "Node", NULL, name) : NULL;
-        const bool has_colours = command_line_wants_colours();
+        json_t *events = node ? session_events(session, "Node", NULL, name) : NULL;
+        const bool has_colours = command_wants_colours();
         const json_t *finding;
         json_t *findings;
-        struct error err;
         size_t i;
         int status;
 
@@ -62,8 +40,7 @@ static int examine(struct session *session, const char *name, bool is_table)
         input.node = cluster_find_node(input.view, name);
         if (!input.node) {
                 json_decref(events);
-                error_raise(&err, ERROR_NOT_FOUND, "there is no node '%.253s'", name);
-                return command_line_fail(&kubectl_doctor_line, &err);
+                return error_set(err, ERROR_NOT_FOUND, "there is no node '%.253s'", name);
         }
         input.health = health;
         input.events = events;
@@ -76,27 +53,40 @@ static int examine(struct session *session, const char *name, bool is_table)
         return status;
 }
 
-int kubectl_doctor(int argc, char **argv)
+static int kubectl_doctor_run(struct command_call *call, struct error *err)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct cluster_options options = CLUSTER_OPTIONS_INIT;
-        const char *values[SESSION_FLAGS];
         struct session session;
-        struct option_set set;
-        struct error err;
         int status;
 
-        if (!command_line_read(&kubectl_doctor_line, &set, values, &arena, argc, argv, &status))
+        if (call->set.n_words == 0)
+                return command_refuse(err, "needs the name of a node; 'kubectl warpshare nodes' lists them");
+        status = session_open(&session, call, err);
+        if (status < 0)
                 return status;
-        if (set.n_words == 0) {
-                error_raise(&err, ERROR_INVALID, "needs the name of a node; 'kubectl warpshare nodes' lists them");
-                return command_line_refuse(&kubectl_doctor_line, &err);
-        }
-        if (!session_open(&session, &kubectl_doctor_line, values, &status))
-                return status;
-        options.node = set.words[0];
-        session_look(&session, &kubectl_doctor_line, values, options);
-        status = examine(&session, set.words[0], !session_wants(values, "json"));
+        options.node = call->set.words[0];
+        session_look(&session, options);
+        status = kubectl_examine(&session, options.node, !command_has(call, FLAG_OUTPUT, "json"), err);
         session_close(&session);
         return status;
 }
+
+const struct command kubectl_doctor = {
+        .name = "doctor",
+        .summary = "say what is wrong on a node, as far as it can be seen from afar",
+        .run = kubectl_doctor_run,
+        .shared = command_none,
+        COMMAND_OWN(own),
+        .program = "kubectl-warpshare doctor",
+        .most_words = 1,
+        .takes_letters = true,
+        .help = "usage: kubectl warpshare doctor NODE [OPTION...]\n"
+                "\n"
+                "Says what is wrong on a node, as far as it can be seen from afar: its object in the cluster, its agent, what\n"
+                "that says of its GPUs and its configuration, what kubelet counts, and what happened in the last hour.\n"
+                "'warpshare doctor', on the node or in the agent's pod, sees more. The exit status is 0 when nothing is wrong,\n"
+                "else 1.\n"
+                "\n",
+        .more_help = SESSION_RIGHTS
+        "The health of the agent and the events of the node are looked at where that is allowed.\n",
+};

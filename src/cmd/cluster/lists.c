@@ -3,8 +3,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/text.h"
-#include "cmd/cluster/command.h"
 #include "cmd/cluster/session.h"
 #include "cmd/cluster/show.h"
 #include "base/io/loop.h"
@@ -16,82 +14,16 @@ static const char *const sorts[] = {"memory", "sm", "pod", NULL}; /* in the orde
 enum { WATCH = SESSION_FLAGS, INTERVAL, SORT };
 
 #define WATCH_ROWS                                                                                                     \
-        [WATCH] = {.flag = "watch",                                                                                    \
-                .aliases = {"w"},                                                                                      \
-                .type = OPTION_BOOL,                                                                                   \
-                .fallback = "false",                                                                                   \
-                .help = "show it again and again, until it is interrupted"},                                           \
-        [INTERVAL] = {.flag = "interval",                                                                              \
-                .type = OPTION_STRING,                                                                                 \
-                .fallback = "5",                                                                                       \
-                .argument = "SECONDS",                                                                                 \
-                .help = "between two times, 1 to 3600"}
+        [WATCH] = COMMAND_FLAG("watch", "show it again and again, until it is interrupted", .aliases = {"w"}),         \
+        [INTERVAL] = COMMAND_TEXT("interval", "5", "SECONDS", "between two times, 1 to 3600")
 
 #define SORT_ROW                                                                                                       \
-        [SORT] = {.flag = "sort-by",                                                                                   \
-                .type = OPTION_CHOICE,                                                                                 \
-                .choices = sorts,                                                                                      \
-                .fallback = "memory",                                                                                  \
-                .argument = "WORD",                                                                                    \
-                .help = "order of pods: memory or sm in use, the most first, or pod, by name"}
+        [SORT] = COMMAND_CHOICE(                                                                                       \
+                "sort-by", sorts, "memory", "order of pods: memory or sm in use, the most first, or pod, by name")
 
 static const struct option nodes_own[] = {SESSION_ROWS(session_outputs, "json"), WATCH_ROWS};
 static const struct option top_own[] = {SESSION_ROWS(session_outputs, "json"), WATCH_ROWS, SORT_ROW};
 static const struct option shares_own[] = {SESSION_ROWS(session_outputs_of_rows, "json or csv"), WATCH_ROWS, SORT_ROW};
-
-const struct command_line kubectl_nodes_line = {
-        .shared = command_line_none,
-        .own = nodes_own,
-        .n_own = ARRAY_SIZE(nodes_own),
-        .program = "kubectl-warpshare nodes",
-        .most_words = MOST_NODES,
-        .takes_letters = true,
-        .help = "usage: kubectl warpshare nodes [NODE...] [OPTION...]\n"
-                "\n"
-                "Shows the nodes of the cluster: whether their agents answer, which GPUs they have, into how many replicas these\n"
-                "are shared, how many of them are granted or reserved, how many pods have some, and what is unhealthy.\n"
-                "\n",
-        .more_help = SESSION_RIGHTS,
-};
-
-const struct command_line kubectl_top_line = {
-        .shared = command_line_none,
-        .own = top_own,
-        .n_own = ARRAY_SIZE(top_own),
-        .program = "kubectl-warpshare top",
-        .most_words = MOST_NODES,
-        .takes_letters = true,
-        .help = "usage: kubectl warpshare top [NODE...] [OPTION...]\n"
-                "\n"
-                "Shows the GPUs and MIG devices of the cluster, with the pods that have a part of them: replicas, memory in use\n"
-                "and its limit, activity on the SMs. What an agent does not know is \"-\". With --namespace only the pods of one\n"
-                "namespace, and the GPUs that they are on.\n"
-                "\n",
-        .more_help = SESSION_RIGHTS,
-};
-
-const struct command_line kubectl_shares_line = {
-        .shared = command_line_none,
-        .own = shares_own,
-        .n_own = ARRAY_SIZE(shares_own),
-        .program = "kubectl-warpshare shares",
-        .most_words = MOST_NODES,
-        .takes_letters = true,
-        .help = "usage: kubectl warpshare shares [NODE...] [OPTION...]\n"
-                "\n"
-                "Lists the shares of GPUs, a line for each: what its container was granted, and what it uses. Of the pods of one\n"
-                "namespace, or of all with -A.\n"
-                "\n",
-        .more_help = SESSION_RIGHTS,
-};
-
-/* Again and again, each time is a line. */
-static void print_json(json_t *json, bool is_line)
-{
-        json_dumpf(json, stdout, is_line ? JSON_COMPACT : JSON_INDENT(2));
-        putchar('\n');
-        json_decref(json);
-}
 
 /* Nothing at all could be had: neither nodes nor agents. */
 static bool is_blind(const struct cluster_view *view)
@@ -99,13 +31,13 @@ static bool is_blind(const struct cluster_view *view)
         return view->n_nodes == 0 && view->nodes_trouble && view->agents_trouble;
 }
 
-static int say_unknown(const struct command_line *line, const struct cluster_view *view, const struct show *show)
+static int say_unknown(const struct command *command, const struct cluster_view *view, const struct show *show)
 {
         int status = 0;
 
         for (size_t i = 0; i < show->n_names && !view->nodes_trouble; i++)
                 if (!cluster_find_node(view, show->names[i])) {
-                        fprintf(stderr, "%s: there is no node '%s'\n", line->program, show->names[i]);
+                        fprintf(stderr, "%s: there is no node '%s'\n", command->program, show->names[i]);
                         status = EXIT_FAILED;
                 }
         return status;
@@ -114,16 +46,16 @@ static int say_unknown(const struct command_line *line, const struct cluster_vie
 enum list { LIST_NODES, LIST_TOP, LIST_SHARES };
 
 static void print_list(
-        enum list list, const struct cluster_view *view, const struct show *show, const char *const *values)
+        enum list list, const struct cluster_view *view, const struct show *show, const struct command_call *call)
 {
-        const bool is_watch = strcmp(values[WATCH], "true") == 0;
+        const bool is_watch = command_is_set(call, WATCH);
         struct strbuf text = STRBUF_INIT;
 
-        if (session_wants(values, "json")) {
-                print_json(show_json(view, show), is_watch);
+        if (command_has(call, FLAG_OUTPUT, "json")) { /* each time is a line */
+                command_print_json(show_json(view, show), is_watch ? JSON_COMPACT : JSON_INDENT(2));
                 return;
         }
-        if (session_wants(values, "csv"))
+        if (command_has(call, FLAG_OUTPUT, "csv"))
                 show_shares_csv(&text, view, show);
         else if (list == LIST_NODES)
                 show_nodes(&text, view, show);
@@ -144,74 +76,99 @@ static bool has_ended(void *data UNUSED)
         return ferror(stdout);
 }
 
-/* Until it is interrupted, or nobody reads it any more. */
-static void watch_list(enum list list, struct session *session, const struct show *show, const char *const *values,
-        uint64_t interval_ms)
+/* Repeats the list until it is interrupted, or its reader has gone. */
+static void watch_list(enum list list, struct session *session, const struct show *show, uint64_t interval_ms)
 {
         while (fflush(stdout) == 0) {
                 loop_run_until(&session->loop, has_ended, NULL, interval_ms);
-                print_list(list, cluster_view(session->cluster), show, values);
+                print_list(list, cluster_view(session->cluster), show, session->call);
         }
 }
 
-static int run_list(enum list list, const struct command_line *line, int argc, char **argv)
+static int run_list(enum list list, struct command_call *call, struct error *err)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct option_set *set = &call->set;
         struct cluster_options options = CLUSTER_OPTIONS_INIT;
-        const char *values[SORT + 1];
         const struct cluster_view *view;
         struct session session;
-        struct option_set set;
         uint64_t seconds;
         struct show show;
-        struct error err;
-        int status;
+        int status = command_number(call, INTERVAL, " of seconds", 1, 3600, &seconds, err);
 
-        if (!command_line_read(line, &set, values, &arena, argc, argv, &status))
+        if (status == 0)
+                status = session_open(&session, call, err);
+        if (status < 0)
                 return status;
-        if (!text_to_uint(values[INTERVAL], 3600, &seconds) || seconds == 0) {
-                error_raise(&err, ERROR_INVALID, "--interval: '%.40s' is no number of seconds from 1 to 3600",
-                        values[INTERVAL]);
-                return command_line_refuse(line, &err);
-        }
-        if (!session_open(&session, line, values, &status))
-                return status;
-        show = (struct show){.names = set.words,
-                .n_names = set.n_words,
+        show = (struct show){.names = set->words,
+                .n_names = set->n_words,
                 .scope = list == LIST_SHARES ? session.scope
                          : list == LIST_TOP  ? session.given_scope
                                              : NULL,
-                .sort = list == LIST_NODES ? SHOW_BY_MEMORY
-                                           : (enum show_sort)option_position(&line->own[SORT], values[SORT]),
-                .is_wide = session_wants(values, "wide"),
-                .has_headers = strcmp(values[FLAG_NO_HEADERS], "true") != 0,
-                .has_colours = command_line_wants_colours()};
+                .sort = list == LIST_NODES
+                                ? SHOW_BY_MEMORY
+                                : (enum show_sort)option_position(&call->command->own[SORT], call->values[SORT]),
+                .is_wide = command_has(call, FLAG_OUTPUT, "wide"),
+                .has_headers = !command_is_set(call, FLAG_NO_HEADERS),
+                .has_colours = command_wants_colours()};
         options.has_pods = false;
-        options.interval_ms = strcmp(values[WATCH], "true") == 0 ? seconds * 1000 : 0;
-        options.node = set.n_words == 1 ? set.words[0] : NULL;
-        view = session_look(&session, line, values, options);
-        status = say_unknown(line, view, &show);
+        options.interval_ms = command_is_set(call, WATCH) ? seconds * 1000 : 0;
+        options.node = set->n_words == 1 ? set->words[0] : NULL;
+        view = session_look(&session, options);
+        status = say_unknown(call->command, view, &show);
         if (is_blind(view))
                 status = EXIT_FAILED;
         else
-                print_list(list, view, &show, values);
+                print_list(list, view, &show, call);
         if (options.interval_ms > 0 && status == 0)
-                watch_list(list, &session, &show, values, options.interval_ms);
+                watch_list(list, &session, &show, options.interval_ms);
         session_close(&session);
         return status;
 }
 
-int kubectl_nodes(int argc, char **argv)
+static int kubectl_nodes_run(struct command_call *call, struct error *err)
 {
-        return run_list(LIST_NODES, &kubectl_nodes_line, argc, argv);
+        return run_list(LIST_NODES, call, err);
 }
 
-int kubectl_top(int argc, char **argv)
+static int kubectl_top_run(struct command_call *call, struct error *err)
 {
-        return run_list(LIST_TOP, &kubectl_top_line, argc, argv);
+        return run_list(LIST_TOP, call, err);
 }
 
-int kubectl_shares(int argc, char **argv)
+static int kubectl_shares_run(struct command_call *call, struct error *err)
 {
-        return run_list(LIST_SHARES, &kubectl_shares_line, argc, argv);
+        return run_list(LIST_SHARES, call, err);
 }
+
+#define LIST(word, what, function, options)                                                                            \
+        .name = word, .summary = what, .run = function, .shared = command_none, COMMAND_OWN(options),                  \
+        .program = "kubectl-warpshare " word, .most_words = MOST_NODES, .takes_letters = true,                         \
+        .more_help = SESSION_RIGHTS
+
+const struct command kubectl_nodes = {
+        LIST("nodes", "show the nodes of the cluster with their GPUs and agents", kubectl_nodes_run, nodes_own),
+        .help = "usage: kubectl warpshare nodes [NODE...] [OPTION...]\n"
+                "\n"
+                "Shows the nodes of the cluster: whether their agents answer, which GPUs they have, into how many replicas these\n"
+                "are shared, how many of them are granted or reserved, how many pods have some, and what is unhealthy.\n"
+                "\n",
+};
+
+const struct command kubectl_top = {
+        LIST("top", "show who uses what of which GPU of the cluster", kubectl_top_run, top_own),
+        .help = "usage: kubectl warpshare top [NODE...] [OPTION...]\n"
+                "\n"
+                "Shows the GPUs and MIG devices of the cluster, with the pods that have a part of them: replicas, memory in use\n"
+                "and its limit, activity on the SMs. What an agent does not know is \"-\". With --namespace only the pods of one\n"
+                "namespace, and the GPUs that they are on.\n"
+                "\n",
+};
+
+const struct command kubectl_shares = {
+        LIST("shares", "list the shares of GPUs, what each was granted and uses", kubectl_shares_run, shares_own),
+        .help = "usage: kubectl warpshare shares [NODE...] [OPTION...]\n"
+                "\n"
+                "Lists the shares of GPUs, a line for each: what its container was granted, and what it uses. Of the pods of one\n"
+                "namespace, or of all with -A.\n"
+                "\n",
+};

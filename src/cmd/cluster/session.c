@@ -2,25 +2,25 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "config/go_value.h"
 #include "base/io/loop.h"
+#include "net/kube/list.h"
+#include "net/kube/object.h"
 #include "net/kube/user_credentials.h"
 
-#define MOST_SILENT 5U /* agents that are named, of those that do not answer */
+#define EVENTS_LIMIT 500 /* an object has a few; kubelet and scheduler count repetitions up */
+#define MOST_SILENT 5U   /* agents that are named, of those that do not answer */
 
 const char *const session_outputs[] = {"table", "wide", "json", NULL};
 const char *const session_outputs_of_rows[] = {"table", "wide", "json", "csv", NULL};
 
-bool session_wants(const char *const *values, const char *output)
+static int find_credentials(struct kube_credentials *ret, const struct command_call *call, struct error *err)
 {
-        return strcmp(values[FLAG_OUTPUT], output) == 0;
-}
-
-static int find_credentials(struct kube_credentials *ret, const char *const *values, struct error *err)
-{
+        const char *const *values = call->values;
         const struct user_choice choice = {
                 .kubeconfig = values[FLAG_KUBECONFIG],
                 .context = values[FLAG_CONTEXT],
@@ -32,7 +32,7 @@ static int find_credentials(struct kube_credentials *ret, const char *const *val
                 .certificate = values[FLAG_CERTIFICATE],
                 .key = values[FLAG_KEY],
                 .server_name = values[FLAG_SERVER_NAME],
-                .insecure = strcmp(values[FLAG_INSECURE], "true") == 0,
+                .insecure = command_is_set(call, FLAG_INSECURE),
                 .as = values[FLAG_AS],
                 .as_groups = values[FLAG_AS_GROUP],
         };
@@ -45,8 +45,7 @@ static int read_timeout(const char *text, uint64_t *ret_ms, struct error *err)
         int64_t ns;
 
         if (!go_duration_parse(text, &ns) || ns < 1000000 || ns / 1000000 > 3600000)
-                return error_set(
-                        err, ERROR_INVALID, "--request-timeout: '%.40s' is no time from 1ms to 1h, as 30s or 2m", text);
+                return command_refuse(err, "--request-timeout: '%.40s' is no time from 1ms to 1h, as 30s or 2m", text);
         *ret_ms = (uint64_t)ns / 1000000;
         return 0;
 }
@@ -56,37 +55,32 @@ static void on_deadline(uv_timer_t *timer)
         container_of(timer, struct session, deadline)->is_late = true;
 }
 
-bool session_open(struct session *session, const struct command_line *line, const char *const *values, int *ret_status)
+int session_open(struct session *session, const struct command_call *call, struct error *err)
 {
+        const char *const *values = call->values;
         struct kube_credentials credentials;
-        struct error err;
 
-        *session = (struct session){0};
+        *session = (struct session){.call = call};
         signal(SIGPIPE, SIG_IGN);
         log_setup(LOG_ERROR, LOG_TEXT);
-        if (read_timeout(values[FLAG_TIMEOUT], &session->timeout_ms, &err) < 0) {
-                *ret_status = command_line_refuse(line, &err);
-                return false;
-        }
-        if (find_credentials(&credentials, values, &err) < 0) {
-                *ret_status = command_line_fail(line, &err);
-                return false;
-        }
+        if (read_timeout(values[FLAG_TIMEOUT], &session->timeout_ms, err) < 0)
+                return COMMAND_REFUSED;
+        if (find_credentials(&credentials, call, err) < 0)
+                return COMMAND_FAILED;
         loop_init(&session->loop);
         uv_timer_init(&session->loop, &session->deadline);
         uv_timer_start(&session->deadline, on_deadline, session->timeout_ms, 0);
         session->client = kube_client_new(&session->loop);
-        if (kube_client_equip(session->client, &credentials, &err) < 0) {
+        if (kube_client_equip(session->client, &credentials, err) < 0) {
                 kube_credentials_done(&credentials);
                 session_close(session);
-                *ret_status = command_line_fail(line, &err);
-                return false;
+                return COMMAND_FAILED;
         }
         session->given_scope = *values[FLAG_NAMESPACE] ? values[FLAG_NAMESPACE] : NULL;
         session->scope = session->given_scope ? session->given_scope : kube_client_scope(session->client);
-        if (strcmp(values[FLAG_ALL_NAMESPACES], "true") == 0)
+        if (command_is_set(call, FLAG_ALL_NAMESPACES))
                 session->scope = session->given_scope = NULL;
-        return true;
+        return 0;
 }
 
 /* ---- one look ---- */
@@ -98,25 +92,26 @@ static bool is_seen(void *data)
         return session->is_late || cluster_view(session->cluster)->is_complete;
 }
 
-static void say_trouble(const struct command_line *line, const char *what, const struct error *trouble)
+static void say_trouble(const struct session *session, const char *what, const struct error *trouble)
 {
         if (trouble)
-                fprintf(stderr, "%s: %s: %s\n", line->program, what, trouble->text);
+                fprintf(stderr, "%s: %s: %s\n", session->call->command->program, what, trouble->text);
 }
 
-static void say_left_out(const struct command_line *line, const struct cluster_view *view)
+static void say_left_out(const struct session *session, const struct cluster_view *view)
 {
         for (size_t i = 0; i < view->n_too_large; i++)
-                fprintf(stderr, "%s: %s\n", line->program, view->too_large[i]->text);
+                fprintf(stderr, "%s: %s\n", session->call->command->program, view->too_large[i]->text);
         for (size_t i = 0; i < MIN(view->n_more, (size_t)MOST_SILENT); i++)
                 fprintf(stderr,
                         "%s: %zu more pods of the namespace '%s' are left out: --namespace shows up to %zu of one\n",
-                        line->program, view->more[i].count, view->more[i].namespace, CLUSTER_PODS);
+                        session->call->command->program, view->more[i].count, view->more[i].namespace, CLUSTER_PODS);
         if (view->n_more > MOST_SILENT)
-                fprintf(stderr, "%s: and of %zu more namespaces\n", line->program, view->n_more - MOST_SILENT);
+                fprintf(stderr, "%s: and of %zu more namespaces\n", session->call->command->program,
+                        view->n_more - MOST_SILENT);
 }
 
-static void say_silent(const struct command_line *line, const struct cluster_view *view)
+static void say_silent(const struct session *session, const struct cluster_view *view)
 {
         size_t count = 0;
 
@@ -128,16 +123,17 @@ static void say_silent(const struct command_line *line, const struct cluster_vie
                 if (!is_bad)
                         continue;
                 if (count++ < MOST_SILENT)
-                        fprintf(stderr, "%s: the agent of %s: %s\n", line->program, node->name,
+                        fprintf(stderr, "%s: the agent of %s: %s\n", session->call->command->program, node->name,
                                 node->reason ? node->reason : "it has not answered in time");
         }
         if (count > MOST_SILENT)
-                fprintf(stderr, "%s: and the agents of %zu more nodes\n", line->program, count - MOST_SILENT);
+                fprintf(stderr, "%s: and the agents of %zu more nodes\n", session->call->command->program,
+                        count - MOST_SILENT);
 }
 
-const struct cluster_view *session_look(struct session *session, const struct command_line *line,
-        const char *const *values, struct cluster_options options)
+const struct cluster_view *session_look(struct session *session, struct cluster_options options)
 {
+        const char *const *values = session->call->values;
         const struct cluster_view *view;
 
         options.client = session->client;
@@ -148,13 +144,14 @@ const struct cluster_view *session_look(struct session *session, const struct co
         session->cluster = cluster_start(&options);
         loop_run_until(&session->loop, is_seen, session, 0);
         view = cluster_view(session->cluster);
-        say_trouble(line, "nodes", view->nodes_trouble);
-        say_trouble(line, "agents", view->agents_trouble);
-        say_trouble(line, "pods", view->pods_trouble);
-        say_left_out(line, view);
+        say_trouble(session, "nodes", view->nodes_trouble);
+        say_trouble(session, "agents", view->agents_trouble);
+        say_trouble(session, "pods", view->pods_trouble);
+        say_left_out(session, view);
         if (session->is_late && !view->is_complete)
-                fprintf(stderr, "%s: not everything has come within --request-timeout\n", line->program);
-        say_silent(line, view);
+                fprintf(stderr, "%s: not everything has come within --request-timeout\n",
+                        session->call->command->program);
+        say_silent(session, view);
         return view;
 }
 
@@ -190,7 +187,7 @@ static bool is_got(void *data)
         return get->is_over || get->session->is_late;
 }
 
-static void get_page(struct get *get, const char *path, const char *query, bool is_text)
+static void session_get_page(struct get *get, const char *path, const char *query, bool is_text)
 {
         struct kube_call *call = kube_client_send(get->session->client, &(struct kube_request){.method = KUBE_GET,
                                                                                 .path = path,
@@ -211,7 +208,7 @@ int session_get(struct session *session, const char *path, const char *query, js
 {
         struct get get = {.session = session};
 
-        get_page(&get, path, query, false);
+        session_get_page(&get, path, query, false);
         free(get.text);
         if (get.error.kind != ERROR_NONE) {
                 json_decref(get.object);
@@ -226,7 +223,7 @@ int session_get_text(struct session *session, const char *path, unsigned int *re
 {
         struct get get = {.session = session};
 
-        get_page(&get, path, NULL, true);
+        session_get_page(&get, path, NULL, true);
         json_decref(get.object);
         if (!get.text) {
                 *err = get.error;
@@ -235,6 +232,50 @@ int session_get_text(struct session *session, const char *path, unsigned int *re
         *ret_status = get.status;
         *ret = get.text;
         return 0;
+}
+
+/* ---- events ---- */
+
+static const char *time_of(const json_t *event)
+{
+        const char *last = object_text(event, "lastTimestamp", NULL);
+        const char *time = last ? last : object_text(event, "eventTime", NULL);
+
+        return time ? time : "";
+}
+
+static int compare_events(const void *a, const void *b)
+{
+        return strcmp(time_of(*(json_t *const *)a), time_of(*(json_t *const *)b));
+}
+
+json_t *session_events(struct session *session, const char *kind, const char *namespace, const char *name)
+{
+        _cleanup_(strbuf_done) struct strbuf query = STRBUF_INIT;
+        _free_ char *selector = xasprintf("involvedObject.kind=%s,involvedObject.name=%s", kind, name);
+        _free_ char *path = object_collection("/api/v1", namespace ? namespace : "default", "events");
+        json_t *items[EVENTS_LIMIT];
+        json_t *sorted = NULL;
+        json_t *answer;
+        json_t *list;
+        struct error err;
+        size_t count;
+
+        strbuf_printf(&query, "limit=%d", EVENTS_LIMIT);
+        kube_list_select(&query, selector, NULL);
+        if (session_get(session, path, query.data, &answer, &err) < 0)
+                return NULL;
+        list = json_object_get(answer, "items");
+        count = MIN(json_array_size(list), (size_t)EVENTS_LIMIT);
+        for (size_t i = 0; i < count; i++)
+                items[i] = json_array_get(list, i);
+        if (count > 0)
+                qsort(items, count, sizeof(*items), compare_events);
+        sorted = json_array();
+        for (size_t i = 0; i < count; i++)
+                json_array_append(sorted, items[i]);
+        json_decref(answer);
+        return sorted;
 }
 
 void session_close(struct session *session)

@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "cmd/cli/command_line.h"
+#include "cmd/cli/command.h"
 #include "cluster/cluster.h"
 #include "net/kube/client.h"
 
@@ -32,71 +32,38 @@ enum {
         SESSION_FLAGS, /* a command's own follow */
 };
 
-#define SESSION_TEXT(name, what, says)                                                                                 \
-        {                                                                                                              \
-                .flag = (name), .type = OPTION_STRING, .fallback = "", .argument = (what), .help = (says)              \
-        }
-
 #define SESSION_ROWS(outputs, for_programs)                                                                            \
-        [FLAG_NAMESPACE] = {.flag = "namespace",                                                                       \
-                .aliases = {"n"},                                                                                      \
-                .type = OPTION_STRING,                                                                                 \
-                .fallback = "",                                                                                        \
-                .argument = "NAME",                                                                                    \
-                .help = "of pods; without it that of the context, or every one where a whole node is shown"},          \
-        [FLAG_ALL_NAMESPACES] = {.flag = "all-namespaces",                                                             \
-                .aliases = {"A"},                                                                                      \
-                .type = OPTION_BOOL,                                                                                   \
-                .fallback = "false",                                                                                   \
-                .help = "pods of every namespace"},                                                                    \
-        [FLAG_OUTPUT] = {.flag = "output",                                                                             \
-                .aliases = {"o"},                                                                                      \
-                .type = OPTION_CHOICE,                                                                                 \
-                .choices = (outputs),                                                                                  \
-                .fallback = "table",                                                                                   \
-                .argument = "WORD",                                                                                    \
-                .help = "table or wide for people, " for_programs " for programs"},                                    \
-        [FLAG_NO_HEADERS] = {.flag = "no-headers",                                                                     \
-                .type = OPTION_BOOL,                                                                                   \
-                .fallback = "false",                                                                                   \
-                .help = "a table without its first line"},                                                             \
-        [FLAG_KUBECONFIG] = SESSION_TEXT("kubeconfig", "PATH", "instead of KUBECONFIG and ~/.kube/config"),            \
-        [FLAG_CONTEXT] = SESSION_TEXT("context", "NAME", "of the kubeconfig, instead of the current one"),             \
-        [FLAG_CLUSTER] = SESSION_TEXT("cluster", "NAME", "of the kubeconfig, instead of the context's"),               \
-        [FLAG_USER] = SESSION_TEXT("user", "NAME", "of the kubeconfig, instead of the context's"),                     \
-        [FLAG_SERVER] = {.flag = "server",                                                                             \
-                .aliases = {"s"},                                                                                      \
-                .type = OPTION_STRING,                                                                                 \
-                .fallback = "",                                                                                        \
-                .argument = "URL",                                                                                     \
-                .help = "of the API server"},                                                                          \
-        [FLAG_TOKEN] = SESSION_TEXT("token", "TEXT", "for the API server"),                                            \
-        [FLAG_AUTHORITY] = SESSION_TEXT("certificate-authority", "PATH", "that signed the API server's certificate"),  \
-        [FLAG_CERTIFICATE] = SESSION_TEXT("client-certificate", "PATH", "for the API server"),                         \
-        [FLAG_KEY] = SESSION_TEXT("client-key", "PATH", "of the client certificate"),                                  \
-        [FLAG_SERVER_NAME] = SESSION_TEXT("tls-server-name", "NAME", "that the server's certificate must have"),       \
-        [FLAG_INSECURE] = {.flag = "insecure-skip-tls-verify",                                                         \
-                .type = OPTION_BOOL,                                                                                   \
-                .fallback = "false",                                                                                   \
-                .help = "trust any server: whoever is in between reads the token"},                                    \
-        [FLAG_AS] = SESSION_TEXT("as", "NAME", "act as this user, if you may impersonate"),                            \
+        [FLAG_NAMESPACE] = COMMAND_TEXT("namespace", "", "NAME",                                                       \
+                "of pods; without it that of the context, or every one where a whole node is shown",                   \
+                .aliases = {"n"}),                                                                                     \
+        [FLAG_ALL_NAMESPACES] = COMMAND_FLAG("all-namespaces", "pods of every namespace", .aliases = {"A"}),           \
+        [FLAG_OUTPUT] = COMMAND_CHOICE("output", outputs, "table",                                                     \
+                "table or wide for people, " for_programs " for programs", .aliases = {"o"}),                          \
+        [FLAG_NO_HEADERS] = COMMAND_FLAG("no-headers", "a table without its first line"),                              \
+        [FLAG_KUBECONFIG] = COMMAND_TEXT("kubeconfig", "", "PATH", "instead of KUBECONFIG and ~/.kube/config"),        \
+        [FLAG_CONTEXT] = COMMAND_TEXT("context", "", "NAME", "of the kubeconfig, instead of the current one"),         \
+        [FLAG_CLUSTER] = COMMAND_TEXT("cluster", "", "NAME", "of the kubeconfig, instead of the context's"),           \
+        [FLAG_USER] = COMMAND_TEXT("user", "", "NAME", "of the kubeconfig, instead of the context's"),                 \
+        [FLAG_SERVER] = COMMAND_TEXT("server", "", "URL", "of the API server", .aliases = {"s"}),                      \
+        [FLAG_TOKEN] = COMMAND_TEXT("token", "", "TEXT", "for the API server"),                                        \
+        [FLAG_AUTHORITY] =                                                                                             \
+                COMMAND_TEXT("certificate-authority", "", "PATH", "that signed the API server's certificate"),         \
+        [FLAG_CERTIFICATE] = COMMAND_TEXT("client-certificate", "", "PATH", "for the API server"),                     \
+        [FLAG_KEY] = COMMAND_TEXT("client-key", "", "PATH", "of the client certificate"),                              \
+        [FLAG_SERVER_NAME] = COMMAND_TEXT("tls-server-name", "", "NAME", "that the server's certificate must have"),   \
+        [FLAG_INSECURE] =                                                                                              \
+                COMMAND_FLAG("insecure-skip-tls-verify", "trust any server: whoever is in between reads the token"),   \
+        [FLAG_AS] = COMMAND_TEXT("as", "", "NAME", "act as this user, if you may impersonate"),                        \
         [FLAG_AS_GROUP] = {.flag = "as-group",                                                                         \
                 .type = OPTION_WORDS,                                                                                  \
                 .fallback = "",                                                                                        \
                 .argument = "NAME",                                                                                    \
                 .help = "and as a member of this group; may be repeated"},                                             \
-        [FLAG_TIMEOUT] = {.flag = "request-timeout",                                                                   \
-                .type = OPTION_STRING,                                                                                 \
-                .fallback = "60s",                                                                                     \
-                .argument = "TIME",                                                                                    \
-                .help = "for all that is asked: 30s, 2m; what has not come by then is left out"},                      \
-        [FLAG_AGENTS] = {.flag = "agent-selector",                                                                     \
-                .type = OPTION_STRING,                                                                                 \
-                .fallback = CLUSTER_AGENT_SELECTOR,                                                                    \
-                .argument = "LABELS",                                                                                  \
-                .help = "which pods are the agents"},                                                                  \
-        [FLAG_AGENT_NAMESPACE] =                                                                                       \
-                SESSION_TEXT("agent-namespace", "NAME", "where they are; without it they are looked for everywhere")
+        [FLAG_TIMEOUT] = COMMAND_TEXT("request-timeout", "60s", "TIME",                                                \
+                "for all that is asked: 30s, 2m; what has not come by then is left out"),                              \
+        [FLAG_AGENTS] = COMMAND_TEXT("agent-selector", CLUSTER_AGENT_SELECTOR, "LABELS", "which pods are the agents"), \
+        [FLAG_AGENT_NAMESPACE] = COMMAND_TEXT(                                                                         \
+                "agent-namespace", "", "NAME", "where they are; without it they are looked for everywhere")
 
 extern const char *const session_outputs[];         /* table, wide, json */
 extern const char *const session_outputs_of_rows[]; /* and csv */
@@ -107,6 +74,7 @@ extern const char *const session_outputs_of_rows[]; /* and csv */
         "pods/proxy where the agents are. What is denied is missing, and named.\n"
 
 struct session {
+        const struct command_call *call;
         uv_loop_t loop;
         uv_timer_t deadline;
         struct kube_client *client;
@@ -117,16 +85,14 @@ struct session {
         bool is_late; /* the deadline has passed */
 };
 
-/* Reads the flags and connects. False: it is over with *ret_status, and what was wrong has been said. */
-bool session_open(
-        struct session *session, const struct command_line *line, const char *const *values, int *ret_status) MUST_USE;
+/* Reads the flags and connects. Else COMMAND_FAILED, or COMMAND_REFUSED. */
+int session_open(struct session *session, const struct command_call *call, struct error *err) MUST_USE;
 
 /*
  * Looks once at what |options| want, whose client is set here. The view is valid until the session is used again: then
  * ask cluster_view(). Says on standard error what could not be had.
  */
-const struct cluster_view *session_look(struct session *session, const struct command_line *line,
-        const char *const *values, struct cluster_options options);
+const struct cluster_view *session_look(struct session *session, struct cluster_options options);
 
 /* One GET. The answer's object, for the caller to release with json_decref(), or its text (|is_text|), to be freed. */
 int session_get(struct session *session, const char *path, const char *query, json_t **ret, struct error *err) MUST_USE;
@@ -135,4 +101,16 @@ int session_get_text(
 
 void session_close(struct session *session);
 
-bool session_wants(const char *const *values, const char *output); /* --output is that word */
+/*
+ * Events of one object, the oldest first, as a new reference; |namespace| NULL: of a Node. NULL where they may not be
+ * read.
+ */
+json_t *session_events(struct session *session, const char *kind, const char *namespace, const char *name);
+
+/* ---- the commands, each in a file of this folder ---- */
+
+extern const struct command kubectl_doctor;
+extern const struct command kubectl_nodes;
+extern const struct command kubectl_shares;
+extern const struct command kubectl_top;
+extern const struct command kubectl_why;

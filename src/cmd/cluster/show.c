@@ -64,7 +64,7 @@ static void show_table(struct strbuf *text, struct columns *columns, const struc
         columns_done(columns);
 }
 
-bool show_has_node(const struct show *show, const struct cluster_node *node)
+static bool show_has_node(const struct show *show, const struct cluster_node *node)
 {
         for (size_t i = 0; i < show->n_names; i++)
                 if (strcmp(show->names[i], node->name) == 0)

@@ -27,5 +27,3 @@ void show_shares_csv(struct strbuf *text, const struct cluster_view *view, const
 
 /* {"nodes": [...]}: each with its object's and its agent's state, and the agent's page as it is; a new reference. */
 json_t *show_json(const struct cluster_view *view, const struct show *show);
-
-bool show_has_node(const struct show *show, const struct cluster_node *node);

@@ -4,29 +4,10 @@
 
 #include "base/text.h"
 #include "cluster/why.h"
-#include "cmd/cluster/command.h"
-#include "cmd/cluster/events.h"
 #include "cmd/cluster/session.h"
 #include "net/kube/object.h"
 
 static const struct option own[] = {SESSION_ROWS(session_outputs, "json")};
-
-const struct command_line kubectl_why_line = {
-        .shared = command_line_none,
-        .own = own,
-        .n_own = ARRAY_SIZE(own),
-        .program = "kubectl-warpshare why",
-        .most_words = 1,
-        .takes_letters = true,
-        .help = "usage: kubectl warpshare why [POD] [OPTION...]\n"
-                "\n"
-                "Says in a sentence why a pod that asks for GPUs waits, or why kubelet refused it; then, node by node, what is in\n"
-                "the way, and the scheduler's or kubelet's own words. Of a pod that runs it says what it has. Without a name: all\n"
-                "pods of the namespace that wait or were refused, of every one with -A.\n"
-                "\n",
-        .more_help = SESSION_RIGHTS
-        "With a name also get of that pod, and list of events and get of resourceclaims where allowed.\n",
-};
 
 struct asked {
         struct session *session;
@@ -96,12 +77,12 @@ static json_t *claims_of(struct session *session, const json_t *object, struct a
         return claims;
 }
 
-static void explain(const struct asked *asked, const json_t *pod, bool is_long, json_t *all)
+static void explain_pod(const struct asked *asked, const json_t *pod, bool is_long, json_t *all)
 {
         struct why_input input = {.pod = pod};
         const char *namespace = object_text(pod, "metadata", "namespace", NULL);
         const char *name = object_text(pod, "metadata", "name", NULL);
-        json_t *events = is_long && name ? events_of(asked->session, "Pod", namespace, name) : NULL;
+        json_t *events = is_long && name ? session_events(asked->session, "Pod", namespace, name) : NULL;
         json_t *claims = is_long ? claims_of(asked->session, pod, asked->arena) : NULL;
         struct why why;
 
@@ -129,7 +110,7 @@ static int explain_one(const struct asked *asked, const char *name, json_t *all,
                                ? error_set(err, ERROR_NOT_FOUND, "there is no pod '%.253s' in the namespace '%.63s'",
                                          name, namespace)
                                : -1;
-        explain(asked, pod, true, all);
+        explain_pod(asked, pod, true, all);
         json_decref(pod);
         return 0;
 }
@@ -153,7 +134,7 @@ static int explain_all(const struct asked *asked, json_t *all, struct error *err
                 json_t *pod;
 
                 if (session_get(asked->session, paths[i], NULL, &pod, err) == 0) {
-                        explain(asked, pod, false, all);
+                        explain_pod(asked, pod, false, all);
                         json_decref(pod);
                         count++;
                 } else if (err->kind != ERROR_NOT_FOUND) { /* it has gone meanwhile */
@@ -165,35 +146,44 @@ static int explain_all(const struct asked *asked, json_t *all, struct error *err
         return 0;
 }
 
-int kubectl_why(int argc, char **argv)
+static int kubectl_why_run(struct command_call *call, struct error *err)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct option_set *set = &call->set;
         struct cluster_options options = CLUSTER_OPTIONS_INIT;
-        const char *values[SESSION_FLAGS];
-        struct asked asked = {.arena = &arena};
         struct session session;
-        struct option_set set;
-        struct error err;
+        const struct asked asked = {&session, &call->arena, command_has(call, FLAG_OUTPUT, "json")};
         json_t *all;
-        int status;
-        int rc;
+        int status = session_open(&session, call, err);
 
-        if (!command_line_read(&kubectl_why_line, &set, values, &arena, argc, argv, &status) ||
-                !session_open(&session, &kubectl_why_line, values, &status))
+        if (status < 0)
                 return status;
-        options.has_pods = set.n_words == 0;
+        options.has_pods = set->n_words == 0;
         options.pod_namespace = session.scope;
-        asked.session = &session;
-        session_look(&session, &kubectl_why_line, values, options);
-        asked.is_json = session_wants(values, "json");
+        session_look(&session, options);
         all = json_array();
-        rc = set.n_words ? explain_one(&asked, set.words[0], all, &err) : explain_all(&asked, all, &err);
-        if (asked.is_json && rc == 0) {
-                json_dumpf(set.n_words ? json_array_get(all, 0) : all, stdout, JSON_INDENT(2));
-                putchar('\n');
-        }
-        status = rc < 0 ? command_line_fail(&kubectl_why_line, &err) : 0;
+        status = set->n_words ? explain_one(&asked, set->words[0], all, err) : explain_all(&asked, all, err);
+        if (asked.is_json && status == 0)
+                command_print_json(json_incref(set->n_words ? json_array_get(all, 0) : all), JSON_INDENT(2));
         json_decref(all);
         session_close(&session);
         return status;
 }
+
+const struct command kubectl_why = {
+        .name = "why",
+        .summary = "say in a sentence why a pod waits or was refused",
+        .run = kubectl_why_run,
+        .shared = command_none,
+        COMMAND_OWN(own),
+        .program = "kubectl-warpshare why",
+        .most_words = 1,
+        .takes_letters = true,
+        .help = "usage: kubectl warpshare why [POD] [OPTION...]\n"
+                "\n"
+                "Says in a sentence why a pod that asks for GPUs waits, or why kubelet refused it; then, node by node, what is in\n"
+                "the way, and the scheduler's or kubelet's own words. Of a pod that runs it says what it has. Without a name: all\n"
+                "pods of the namespace that wait or were refused, of every one with -A.\n"
+                "\n",
+        .more_help = SESSION_RIGHTS
+        "With a name also get of that pod, and list of events and get of resourceclaims where allowed.\n",
+};

@@ -1,16 +1,13 @@
 /*
  * warpshare dashboard: the page of the cluster, as long as it runs.
  */
-#include <inttypes.h>
 #include <malloc.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include "base/log.h"
-#include "base/text.h"
-#include "cmd/cli/command_line.h"
+#include "cmd/cli/command.h"
 #include "cluster/cluster.h"
 #include "cmd/commands.h"
 #include "cluster/dashboard/server.h"
@@ -24,61 +21,25 @@ enum { ADDRESS, ALLOWED_HOSTS, AUTHORIZATION, AGENT_NAMESPACE, AGENT_SELECTOR, I
 static const char *const authorizations[] = {"token", "proxy", NULL}; /* in the order of enum dashboard_access */
 
 static const struct option own[] = {
-        [ADDRESS] = {.flag = "address",
-                .environment = {"WARPSHARE_DASHBOARD_ADDRESS"},
-                .type = OPTION_STRING,
-                .fallback = "127.0.0.1:8080",
-                .argument = "IP:PORT",
-                .help = "where it listens; :8080 is every address"},
-        [ALLOWED_HOSTS] = {.flag = "allowed-hosts",
-                .environment = {"WARPSHARE_DASHBOARD_ALLOWED_HOSTS"},
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "NAMES",
-                .help = "names by which browsers may know it, as gpus.example.com, separated by commas; addresses and localhost are "
-                        "always good"},
-        [AUTHORIZATION] = {.flag = "authorization",
-                .environment = {"WARPSHARE_DASHBOARD_AUTHORIZATION"},
-                .type = OPTION_CHOICE,
-                .choices = authorizations,
-                .fallback = "token",
-                .argument = "WORD",
-                .help = "who may see the cluster: token: whom the API server allows to list nodes; proxy: everybody who "
-                        "reaches the port, so that a proxy in front of it has to let in the right ones"},
-        [AGENT_NAMESPACE] = {.flag = "agent-namespace",
-                .environment = {"WARPSHARE_AGENT_NAMESPACE"},
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "NAME",
-                .help = "the namespace of the agents' pods; empty: any"},
-        [AGENT_SELECTOR] = {.flag = "agent-selector",
-                .environment = {"WARPSHARE_AGENT_SELECTOR"},
-                .type = OPTION_STRING,
-                .fallback = CLUSTER_AGENT_SELECTOR,
-                .argument = "LABELS",
-                .help = "the labels of the agents' pods"},
-        [INTERVAL] = {.flag = "interval",
-                .environment = {"WARPSHARE_DASHBOARD_INTERVAL"},
-                .type = OPTION_STRING,
-                .fallback = "15",
-                .argument = "SECONDS",
-                .help = "between two questions to the same agent, 1 to 3600"},
+        [ADDRESS] = COMMAND_TEXT("address", "127.0.0.1:8080", "IP:PORT", "where it listens; :8080 is every address",
+                .environment = {"WARPSHARE_DASHBOARD_ADDRESS"}),
+        [ALLOWED_HOSTS] = COMMAND_TEXT("allowed-hosts", "", "NAMES",
+                "names by which browsers may know it, as gpus.example.com, separated by commas; addresses and localhost are "
+                "always good",
+                .environment = {"WARPSHARE_DASHBOARD_ALLOWED_HOSTS"}),
+        [AUTHORIZATION] = COMMAND_CHOICE("authorization", authorizations, "token",
+                "who may see the cluster: token: whom the API server allows to list nodes; proxy: everybody who "
+                "reaches the port, so that a proxy in front of it has to let in the right ones",
+                .environment = {"WARPSHARE_DASHBOARD_AUTHORIZATION"}),
+        [AGENT_NAMESPACE] = COMMAND_TEXT("agent-namespace", "", "NAME", "the namespace of the agents' pods; empty: any",
+                .environment = {"WARPSHARE_AGENT_NAMESPACE"}),
+        [AGENT_SELECTOR] = COMMAND_TEXT("agent-selector", CLUSTER_AGENT_SELECTOR, "LABELS",
+                "the labels of the agents' pods", .environment = {"WARPSHARE_AGENT_SELECTOR"}),
+        [INTERVAL] = COMMAND_TEXT("interval", "15", "SECONDS", "between two questions to the same agent, 1 to 3600",
+                .environment = {"WARPSHARE_DASHBOARD_INTERVAL"}),
 };
 
 static const char *const shared[] = {"kubeconfig", "log-level", "log-format", NULL};
-
-const struct command_line command_dashboard_line = {
-        .shared = shared,
-        .own = own,
-        .n_own = ARRAY_SIZE(own),
-        .program = "warpshare dashboard",
-        .help = "usage: warpshare dashboard [OPTION...]\n"
-                "\n"
-                "Serves a page of the whole cluster: all nodes and GPUs as a map of shares, with who was granted how much,\n"
-                "what is used of it, what is reserved, which GPUs are unhealthy and what happened. It reads the API server\n"
-                "(nodes, pods, and the agents' pages through its proxy) and changes nothing. SIGTERM ends it.\n"
-                "\n",
-};
 
 struct dashboard_process {
         uv_loop_t loop;
@@ -160,40 +121,44 @@ static int process_start(struct dashboard_process *process, const struct option_
         return 0;
 }
 
-int command_dashboard(int argc, char **argv)
+static int dashboard_run(struct command_call *call, struct error *err)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const char *values[ARRAY_SIZE(own)];
+        const char *const *values = call->values;
         struct dashboard_process process = {0};
         struct dashboard_hosts hosts;
-        struct option_set set;
         uint64_t seconds;
-        struct error err;
-        int status;
+        int status = 0;
 
-        signals_hold();           /* blocked until the loop handles them */
-        signal(SIGPIPE, SIG_IGN); /* writing to a socket that the peer has closed must return an error, not end the
-                                   * process */
-        mallopt(M_ARENA_MAX, 1);  /* libcurl's threads, which look up names, need none of their own */
-        if (!command_line_read(&command_dashboard_line, &set, values, &arena, argc, argv, &status))
-                return status;
-        if (!text_to_uint(values[INTERVAL], 3600, &seconds) || seconds == 0) {
-                error_raise(&err, ERROR_INVALID, "--interval: '%s' is no number of seconds from 1 to 3600",
-                        values[INTERVAL]);
-                return command_line_refuse(&command_dashboard_line, &err);
+        mallopt(M_ARENA_MAX, 1); /* libcurl's threads, which look up names, need none of their own */
+        if (command_number(call, INTERVAL, " of seconds", 1, 3600, &seconds, err) < 0)
+                return COMMAND_REFUSED;
+        if (dashboard_hosts_read(&hosts, values[ALLOWED_HOSTS], &call->arena, err) < 0) {
+                error_prefix(err, "--allowed-hosts");
+                return COMMAND_REFUSED;
         }
-        if (dashboard_hosts_read(&hosts, values[ALLOWED_HOSTS], &arena, &err) < 0) {
-                error_prefix(&err, "--allowed-hosts");
-                return command_line_refuse(&command_dashboard_line, &err);
-        }
-        command_line_setup_log(&set, NULL);
+        command_setup_log(&call->set, NULL);
         loop_init(&process.loop);
-        status = 0;
-        if (process_start(&process, &set, values, &hosts, seconds, &err) < 0) {
-                status = command_line_fail(&command_dashboard_line, &err);
+        if (process_start(&process, &call->set, values, &hosts, seconds, err) < 0) {
+                status = COMMAND_FAILED;
                 process_stop(&process);
         }
         uv_run(&process.loop, UV_RUN_DEFAULT);
         uv_loop_close(&process.loop);
         return status;
 }
+
+const struct command command_dashboard = {
+        .name = "dashboard",
+        .summary = "serve a page of the whole cluster: who uses what of which GPU",
+        .run = dashboard_run,
+        .shared = shared,
+        COMMAND_OWN(own),
+        .is_service = true,
+        .program = "warpshare dashboard",
+        .help = "usage: warpshare dashboard [OPTION...]\n"
+                "\n"
+                "Serves a page of the whole cluster: all nodes and GPUs as a map of shares, with who was granted how much,\n"
+                "what is used of it, what is reserved, which GPUs are unhealthy and what happened. It reads the API server\n"
+                "(nodes, pods, and the agents' pages through its proxy) and changes nothing. SIGTERM ends it.\n"
+                "\n",
+};

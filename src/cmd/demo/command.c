@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/text.h"
 #include "cmd/commands.h"
 #include "cmd/demo/simulator.h"
 
@@ -18,43 +17,67 @@ enum { KEEP, LOG, COLOR, PAUSE, NVML_LIBRARY, CUDA_LIBRARY, MPS_PROGRAMS };
 static const char *const colours[] = {"auto", "always", "never", NULL};
 
 static const struct option own[] = {
-        [KEEP] = {.flag = "keep",
-                .type = OPTION_BOOL,
-                .fallback = "false",
-                .help = "stay up until Ctrl-C, and print where the files are"},
-        [LOG] = {.flag = "log", .type = OPTION_BOOL, .fallback = "false", .help = "show the agent's log at the end"},
+        [KEEP] = COMMAND_FLAG("keep", "stay up until Ctrl-C, and print where the files are"),
+        [LOG] = COMMAND_FLAG("log", "show the agent's log at the end"),
         [COLOR] = {.flag = "color",
                 .type = OPTION_CHOICE,
                 .choices = colours,
                 .fallback = "auto",
                 .argument = "WHEN",
                 .help = "colours: always, never, or auto: on a terminal, unless NO_COLOR is set"},
-        [PAUSE] = {.flag = "pause",
-                .type = OPTION_STRING,
-                .fallback = "20",
-                .argument = "SECONDS",
-                .help = "on a terminal: how long a screen stays unless Enter shows the next; 0: all at once"},
-        [NVML_LIBRARY] = {.flag = "nvml-library",
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "PATH",
-                .help = "the simulated NVML library; empty: found beside the program"},
-        [CUDA_LIBRARY] = {.flag = "cuda-library",
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "PATH",
-                .help = "the simulated CUDA library; empty: found beside the program"},
-        [MPS_PROGRAMS] = {.flag = "mps-programs",
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "PATH",
-                .help = "folder with the simulated MPS programs; empty: found beside the program"},
+        [PAUSE] = COMMAND_TEXT("pause", "20", "SECONDS",
+                "on a terminal: how long a screen stays unless Enter shows the next; 0: all at once"),
+        [NVML_LIBRARY] =
+                COMMAND_TEXT("nvml-library", "", "PATH", "the simulated NVML library; empty: found beside the program"),
+        [CUDA_LIBRARY] =
+                COMMAND_TEXT("cuda-library", "", "PATH", "the simulated CUDA library; empty: found beside the program"),
+        [MPS_PROGRAMS] = COMMAND_TEXT(
+                "mps-programs", "", "PATH", "folder with the simulated MPS programs; empty: found beside the program"),
 };
 
-const struct command_line command_demo_line = {
-        .shared = command_line_none,
-        .own = own,
-        .n_own = ARRAY_SIZE(own),
+static bool wants_colour(const char *when)
+{
+        return strcmp(when, "auto") == 0 ? command_wants_colours() : strcmp(when, "always") == 0;
+}
+
+/* The path that is named, or that of the file beside this program; for the caller to free, or NULL. */
+static char *find_file(const char *named, enum simulator_file file, struct error *err)
+{
+        return *named ? xstrdup(named) : simulator_find(file, err);
+}
+
+/* Returns only after a failure. */
+static void become_demo(const char *const *values, struct error *err)
+{
+        _free_ char *program = realpath("/proc/self/exe", NULL);
+        _free_ char *demo = simulator_find(SIMULATOR_DEMO, err);
+        _free_ char *programs = demo ? find_file(values[MPS_PROGRAMS], SIMULATOR_MPS, err) : NULL;
+        _free_ char *library = programs ? find_file(values[NVML_LIBRARY], SIMULATOR_NVML, err) : NULL;
+        _free_ char *cuda = library ? find_file(values[CUDA_LIBRARY], SIMULATOR_CUDA, err) : NULL;
+
+        if (!cuda)
+                return;
+        execl(demo, demo, program, library, cuda, programs, wants_colour(values[COLOR]) ? "true" : "false",
+                isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) ? values[PAUSE] : "0", values[KEEP], values[LOG], NULL);
+        error_raise_errno(err, errno, "start '%s'", demo);
+}
+
+static int demo_run(struct command_call *call, struct error *err)
+{
+        uint64_t pause;
+
+        if (command_number(call, PAUSE, " of seconds", 0, PAUSE_MAX, &pause, err) < 0)
+                return COMMAND_REFUSED;
+        become_demo(call->values, err);
+        return COMMAND_FAILED;
+}
+
+const struct command command_demo = {
+        .name = "demo",
+        .summary = "show all of it on simulated GPUs, without a GPU and without a cluster",
+        .run = demo_run,
+        .shared = command_none,
+        COMMAND_OWN(own),
         .program = "warpshare demo",
         .help = "usage: warpshare demo [OPTION...]\n"
                 "\n"
@@ -66,57 +89,3 @@ const struct command_line command_demo_line = {
                 "Ends with status 0 if all was as it should be.\n"
                 "\n",
 };
-
-static bool wants_colour(const char *when)
-{
-        return strcmp(when, "auto") == 0 ? command_line_wants_colours() : strcmp(when, "always") == 0;
-}
-
-/* Returns only after a failure. */
-static void become_it(const char *const *values, struct error *err)
-{
-        _free_ char *demo = simulator_find_demo(err);
-        _free_ char *program = realpath("/proc/self/exe", NULL);
-        _free_ char *programs = NULL;
-        _free_ char *library = NULL;
-        _free_ char *cuda = NULL;
-
-        if (!demo)
-                return;
-        if (!program) {
-                error_raise_errno(err, errno, "find this program");
-                return;
-        }
-        programs = *values[MPS_PROGRAMS] ? xstrdup(values[MPS_PROGRAMS]) : simulator_find_mps(err);
-        if (!programs)
-                return;
-        library = *values[NVML_LIBRARY] ? xstrdup(values[NVML_LIBRARY]) : simulator_find(err);
-        if (!library)
-                return;
-        cuda = *values[CUDA_LIBRARY] ? xstrdup(values[CUDA_LIBRARY]) : simulator_find_cuda(err);
-        if (!cuda)
-                return;
-        execl(demo, demo, program, library, cuda, programs, wants_colour(values[COLOR]) ? "true" : "false",
-                isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) ? values[PAUSE] : "0", values[KEEP], values[LOG], NULL);
-        error_raise_errno(err, errno, "start '%s'", demo);
-}
-
-int command_demo(int argc, char **argv)
-{
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const char *values[ARRAY_SIZE(own)];
-        struct option_set set;
-        struct error err;
-        uint64_t pause;
-        int status;
-
-        if (!command_line_read(&command_demo_line, &set, values, &arena, argc, argv, &status))
-                return status;
-        if (!text_to_uint(values[PAUSE], PAUSE_MAX, &pause)) {
-                error_set(&err, ERROR_INVALID, "pause: '%.40s' is not a number of seconds from 0 to %u", values[PAUSE],
-                        PAUSE_MAX);
-                return command_line_refuse(&command_demo_line, &err);
-        }
-        become_it(values, &err);
-        return command_line_fail(&command_demo_line, &err);
-}

@@ -5,16 +5,15 @@
 
 #include "base/error.h"
 
-/*
- * The path of the simulated library, for the caller to free; NULL with |err|. Searched relative to this program,
- * installed or in a build folder.
- */
-char *simulator_find(struct error *err);
+enum simulator_file {
+        SIMULATOR_NVML,
+        SIMULATOR_CUDA,
+        SIMULATOR_MPS,  /* the folder of the simulated MPS programs */
+        SIMULATOR_DEMO, /* the demonstration */
+};
 
-/* The same for the simulated CUDA, for the folder of the simulated MPS programs, and for the demonstration. */
-char *simulator_find_cuda(struct error *err);
-char *simulator_find_mps(struct error *err);
-char *simulator_find_demo(struct error *err);
+/* The path, for the caller to free; NULL with |err|. Searched relative to this program. */
+char *simulator_find(enum simulator_file file, struct error *err);
 
 /* The names of its models, NULL-terminated. */
 extern const char *const simulator_models[];

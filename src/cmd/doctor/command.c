@@ -1,11 +1,14 @@
 /* warpshare doctor: runs each check in a child process, and prints the findings. */
 #include <jansson.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "base/strbuf.h"
 #include "base/text.h"
-#include "cmd/cli/command_line.h"
+#include "cmd/cli/command.h"
 #include "cmd/commands.h"
 #include "cmd/doctor/doctor.h"
 #include "cmd/doctor/findings.h"
@@ -18,12 +21,9 @@
 enum { OUTPUT, DEADLINE };
 
 static const struct option own[] = {
-        [OUTPUT] = COMMAND_LINE_OUTPUT,
-        [DEADLINE] = {.flag = "deadline",
-                .type = OPTION_STRING,
-                .fallback = "15",
-                .argument = "SECONDS",
-                .help = "for each check; a check that takes longer is given up and counts as wrong"},
+        [OUTPUT] = COMMAND_OUTPUT,
+        [DEADLINE] = COMMAND_TEXT("deadline", "15", "SECONDS",
+                "for each check; a check that takes longer is given up and counts as wrong"),
 };
 
 static const char help[] =
@@ -46,21 +46,70 @@ static const char help[] =
 static const char more_help[] = "\nEvery option of 'warpshare agent' and its environment count as well: --config-file, "
                                 "--kubelet-socket, --mps-directory, …\n";
 
-const struct command_line command_doctor_line = {
-        .own = own,
-        .n_own = ARRAY_SIZE(own),
-        .program = "warpshare doctor",
-        .help = help,
-        .more_help = more_help,
-        .lists_own_only = true,
+/* ---- the checks ---- */
+
+static const struct {
+        const char *name;
+        void (*run)(struct doctor *doctor);
+} checks[] = {
+#define DOCTOR_ROW(name, run) {name, run},
+        DOCTOR_CHECKS(DOCTOR_ROW)
+#undef DOCTOR_ROW
 };
+
+static const char *verdict_name(enum verdict verdict)
+{
+        static const char *const names[] = {
+                [DOCTOR_OK] = "ok",
+                [DOCTOR_NOTE] = "note",
+                [DOCTOR_WRONG] = "wrong",
+                [DOCTOR_SKIPPED] = "skipped",
+        };
+
+        return names[verdict];
+}
+
+static void set_text(json_t *json, const char *name, const char *text)
+{
+        _free_ char *copy = NULL;
+
+        if (!text)
+                return;
+        copy = xstrdup(text);
+        text_clean(copy);
+        json_object_set_new(json, name, json_string(copy));
+}
+
+void doctor_report(struct doctor *doctor UNUSED, enum verdict verdict, const char *means, const char *todo,
+        const char *format, ...)
+{
+        struct strbuf found = STRBUF_INIT;
+        json_t *json = json_object();
+        va_list args;
+        char *line;
+
+        va_start(args, format);
+        strbuf_vprintf(&found, format, args);
+        va_end(args);
+        set_text(json, "verdict", verdict_name(verdict));
+        set_text(json, "found", found.data);
+        set_text(json, "means", means);
+        set_text(json, "todo", todo);
+        line = json_dumps(json, JSON_COMPACT);
+        strbuf_clear(&found);
+        strbuf_printf(&found, "%s\n", line);
+        worker_send_news(found.data, found.size);
+        free(line);
+        json_decref(json);
+        strbuf_done(&found);
+}
 
 /* ---- a check in a process of its own ---- */
 
 static void report_here(json_t *findings, enum verdict verdict, const char *means, const char *todo, const char *found)
 {
-        json_array_append_new(findings, json_pack("{s:s, s:s, s:s*, s:s*}", "verdict", doctor_verdict_name(verdict),
-                                                "found", found, "means", means, "todo", todo));
+        json_array_append_new(findings, json_pack("{s:s, s:s, s:s*, s:s*}", "verdict", verdict_name(verdict), "found",
+                                                found, "means", means, "todo", todo));
 }
 
 static void serve_check(const void *message, size_t size UNUSED, struct strbuf *answer UNUSED, const void *data)
@@ -72,7 +121,7 @@ static void serve_check(const void *message, size_t size UNUSED, struct strbuf *
 
         memcpy(&position, message, sizeof(position));
         log_setup(LOG_ERROR, LOG_TEXT);
-        doctor_checks[position].run(&doctor);
+        checks[position].run(&doctor);
 }
 
 static void add_lines(json_t *findings, char *text)
@@ -116,7 +165,7 @@ static json_t *run_check(struct worker_alone *alone, size_t position, uint64_t d
         if (rc < 0)
                 report_loss(&alone->lost, &err, findings);
         json_array_foreach(findings, i, finding)
-                json_object_set_new(finding, "check", json_string(doctor_checks[position].name));
+                json_object_set_new(finding, "check", json_string(checks[position].name));
         return findings;
 }
 
@@ -127,8 +176,8 @@ static void on_config_warning(const char *text, void *data)
         report_here(data, DOCTOR_NOTE, NULL, NULL, text);
 }
 
-/* A refused file is reported, and the checks go on without it. NULL: the options alone are invalid, too. */
-static const struct config *read_config(struct option_set *set, struct arena *arena, json_t *findings)
+/* A refused file is reported, and the checks continue without it. NULL: the options alone are invalid, too. */
+static const struct config *doctor_read_config(struct option_set *set, struct arena *arena, json_t *findings)
 {
         const struct config *config;
         struct config_text text;
@@ -169,8 +218,8 @@ static int examine(struct option_set *set, struct arena *arena, bool is_table, u
 {
         json_t *findings = json_array();
         json_t *of_config = json_array();
-        const struct config *config = read_config(set, arena, of_config);
-        bool has_colours = command_line_wants_colours();
+        const struct config *config = doctor_read_config(set, arena, of_config);
+        bool has_colours = command_wants_colours();
         struct worker_alone alone;
         json_t *finding;
         size_t wrong;
@@ -181,7 +230,7 @@ static int examine(struct option_set *set, struct arena *arena, bool is_table, u
         worker_alone_begin(&alone, "warpshare-check", serve_check, config);
         alone.patience = WORKER_IN_ALL;
         worker_keep_descriptors(alone.worker);
-        for (size_t j = 0; config && j < doctor_check_count; j++)
+        for (size_t j = 0; config && j < ARRAY_SIZE(checks); j++)
                 add_findings(findings, run_check(&alone, j, deadline_ms), is_table, has_colours);
         worker_alone_end(&alone);
         findings_print_end(findings, is_table);
@@ -190,22 +239,23 @@ static int examine(struct option_set *set, struct arena *arena, bool is_table, u
         return wrong ? EXIT_FAILED : 0;
 }
 
-int command_doctor(int argc, char **argv)
+static int doctor_run(struct command_call *call, struct error *err)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const char *values[ARRAY_SIZE(own)];
-        struct option_set set;
-        struct error err;
         uint64_t seconds;
-        int status;
 
         signal(SIGPIPE, SIG_IGN);
-        if (!command_line_read(&command_doctor_line, &set, values, &arena, argc, argv, &status))
-                return status;
-        if (!text_to_uint(values[DEADLINE], DEADLINE_MAX_S, &seconds) || seconds == 0) {
-                error_raise(&err, ERROR_INVALID, "deadline: '%.40s' is not a number of seconds from 1 to %u",
-                        values[DEADLINE], DEADLINE_MAX_S);
-                return command_line_refuse(&command_doctor_line, &err);
-        }
-        return examine(&set, &arena, strcmp(values[OUTPUT], "table") == 0, seconds * 1000);
+        if (command_number(call, DEADLINE, " of seconds", 1, DEADLINE_MAX_S, &seconds, err) < 0)
+                return COMMAND_REFUSED;
+        return examine(&call->set, &call->arena, command_has(call, OUTPUT, "table"), seconds * 1000);
 }
+
+const struct command command_doctor = {
+        .name = "doctor",
+        .summary = "say what is wrong on this node, what that means and what to do about it",
+        .run = doctor_run,
+        COMMAND_OWN(own),
+        .program = "warpshare doctor",
+        .help = help,
+        .more_help = more_help,
+        .lists_own_only = true,
+};

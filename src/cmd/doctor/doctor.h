@@ -7,9 +7,8 @@
  */
 #pragma once
 
-#include "base/error.h"
 #include "config/config.h"
-#include "config/option.h"
+#include "cmd/ask.h"
 
 enum verdict {
         DOCTOR_OK,
@@ -17,60 +16,66 @@ enum verdict {
         DOCTOR_WRONG,   /* something does not work */
         DOCTOR_SKIPPED, /* cannot be judged here */
 };
-const char *doctor_verdict_name(enum verdict verdict); /* "ok", "note", "wrong", "skipped" */
 
 struct doctor {
         const struct config *config;
         const char *mps_root; /* from doctor_find_mps_root() */
 };
 
-struct doctor_check {
-        const char *name;
-        void (*run)(struct doctor *doctor);
-};
-
-/* In an order in which each check can rely on earlier ones. */
-extern const struct doctor_check doctor_checks[];
-extern const size_t doctor_check_count;
-
 /* Called by a check: the finding, what it means and what to do; the last two may be NULL. */
 void doctor_report(struct doctor *doctor, enum verdict verdict, const char *means, const char *todo, const char *format,
         ...) PRINTF_LIKE(5, 6);
 
-/* ---- the checks ---- */
+/* The same for what is as it should be, and for what cannot be judged here: there is nothing to add. */
+#define doctor_ok(doctor, ...) doctor_report(doctor, DOCTOR_OK, NULL, NULL, __VA_ARGS__)
+#define doctor_skip(doctor, ...) doctor_report(doctor, DOCTOR_SKIPPED, NULL, NULL, __VA_ARGS__)
 
-/* node.c */
-void doctor_check_driver(struct doctor *doctor);
-void doctor_check_device_nodes(struct doctor *doctor);
-void doctor_check_gpus(struct doctor *doctor);
-void doctor_check_plan(struct doctor *doctor);
-void doctor_check_containers(struct doctor *doctor);
-void doctor_check_compute_mode(struct doctor *doctor);
-void doctor_check_tiers(struct doctor *doctor);
-void doctor_check_host_pid(struct doctor *doctor);
-void doctor_check_open_files(struct doctor *doctor);
-void doctor_check_cgroup(struct doctor *doctor);
+/* ---- for checks that ask the API server (api.c): one GET after the other, each within five seconds ---- */
 
-/* kubelet.c */
-void doctor_check_kubelet(struct doctor *doctor);
-void doctor_check_pod_resources(struct doctor *doctor);
-void doctor_check_agent(struct doctor *doctor);
-void doctor_check_other_plugins(struct doctor *doctor);
-void doctor_check_cdi(struct doctor *doctor);
+/*
+ * Begins a visit. False, after a finding that is wrong for the reason |means|, where there is no API server to ask.
+ * api_visit_end() in any case.
+ */
+bool doctor_visit(struct doctor *doctor, struct api_visit *visit, const char *means);
 
-/* toolkit.c */
-void doctor_check_toolkit(struct doctor *doctor);
+/* |query| may be NULL. */
+void doctor_ask(struct api_visit *visit, const char *path, const char *query, struct api_answer *ret);
 
-/* declared.c */
-void doctor_check_declared(struct doctor *doctor);
+/* ---- the checks: their names and functions, in an order in which each can rely on earlier ones ---- */
 
-/* dra.c */
-void doctor_check_dra(struct doctor *doctor);
+#define DOCTOR_CHECKS(CHECK)                                                                                           \
+        CHECK("driver", doctor_check_driver)                                                                           \
+        CHECK("device-nodes", doctor_check_device_nodes)                                                               \
+        CHECK("gpus", doctor_check_gpus)                                                                               \
+        CHECK("plan", doctor_check_plan)                                                                               \
+        CHECK("tiers", doctor_check_tiers)                                                                             \
+        CHECK("compute-mode", doctor_check_compute_mode)                                                               \
+        CHECK("kubelet", doctor_check_kubelet)                                                                         \
+        CHECK("pod-resources", doctor_check_pod_resources)                                                             \
+        CHECK("agent", doctor_check_agent)                                                                             \
+        CHECK("other-plugins", doctor_check_other_plugins)                                                             \
+        CHECK("containers", doctor_check_containers)                                                                   \
+        CHECK("cdi", doctor_check_cdi)                                                                                 \
+        CHECK("toolkit", doctor_check_toolkit)                                                                         \
+        CHECK("declared", doctor_check_declared)                                                                       \
+        CHECK("dra", doctor_check_dra)                                                                                 \
+        CHECK("mig", doctor_check_mig)                                                                                 \
+        CHECK("mps-control", doctor_check_control_program)                                                             \
+        CHECK("mps-root", doctor_check_mps_root)                                                                       \
+        CHECK("mps-parents", doctor_check_mps_parents)                                                                 \
+        CHECK("selinux", doctor_check_selinux)                                                                         \
+        CHECK("shm", doctor_check_shm)                                                                                 \
+        CHECK("mps-daemons", doctor_check_daemons)                                                                     \
+        CHECK("automatic-mount", doctor_check_automatic_mount)                                                         \
+        CHECK("host-pid", doctor_check_host_pid)                                                                       \
+        CHECK("open-files", doctor_check_open_files)                                                                   \
+        CHECK("cgroup", doctor_check_cgroup)
 
-/* mig.c */
-void doctor_check_mig(struct doctor *doctor);
+#define DOCTOR_DECLARE(name, run) void run(struct doctor *doctor);
+DOCTOR_CHECKS(DOCTOR_DECLARE)
+#undef DOCTOR_DECLARE
 
-/* mps.c */
+/* ---- of MPS (mps.c) ---- */
 
 /*
  * The MPS root as this process sees it: the folder that is mounted in containers (--mps-directory), or, on the host
@@ -82,10 +87,3 @@ char *doctor_find_mps_root(const struct config *config);
  * agent's configuration nor kubelet's folders.
  */
 bool doctor_is_at_supervisor(const struct doctor *doctor);
-void doctor_check_control_program(struct doctor *doctor);
-void doctor_check_mps_root(struct doctor *doctor);
-void doctor_check_mps_parents(struct doctor *doctor);
-void doctor_check_selinux(struct doctor *doctor);
-void doctor_check_shm(struct doctor *doctor);
-void doctor_check_daemons(struct doctor *doctor);
-void doctor_check_automatic_mount(struct doctor *doctor);

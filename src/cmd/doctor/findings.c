@@ -14,7 +14,7 @@ size_t findings_count(const json_t *findings, const char *verdict)
         return found;
 }
 
-static const char *colour_of(const char *verdict)
+static const char *verdict_colour(const char *verdict)
 {
         static const char *const colours[][2] = {
                 {"ok", "\033[32m"}, {"note", "\033[33m"}, {"wrong", "\033[1;31m"}, {"skipped", "\033[2m"}};
@@ -37,8 +37,8 @@ void findings_print(const json_t *finding, bool has_colours)
 {
         const char *verdict = json_string_value(json_object_get(finding, "verdict"));
 
-        printf("%s%-7s%s  %-15s  %s\n", has_colours ? colour_of(verdict) : "", verdict, has_colours ? "\033[0m" : "",
-                json_string_value(json_object_get(finding, "check")),
+        printf("%s%-7s%s  %-15s  %s\n", has_colours ? verdict_colour(verdict) : "", verdict,
+                has_colours ? "\033[0m" : "", json_string_value(json_object_get(finding, "check")),
                 json_string_value(json_object_get(finding, "found")));
         print_more(finding, "means", "means");
         print_more(finding, "todo", "do");

@@ -30,59 +30,52 @@ static bool is_for_agent(struct doctor *doctor, const char *path)
 
         if (access(folder, F_OK) == 0 || !doctor_is_at_supervisor(doctor))
                 return false;
-        doctor_report(doctor, DOCTOR_SKIPPED, NULL, NULL,
+        doctor_skip(doctor,
                 "'%s' is not there, and 'warpshare mps' needs none: run the doctor in the agent's container", folder);
         return true;
 }
 
 /* ---- sockets ---- */
 
-void doctor_check_kubelet(struct doctor *doctor)
+/* Whether kubelet listens on |path|; if not, that |means| something, and something is to be done. */
+static void check_socket(struct doctor *doctor, const char *path, const char *means, const char *todo)
 {
-        const char *path = doctor->config->kubelet_socket;
         int rc;
 
-        if (!*path) {
-                doctor_report(
-                        doctor, DOCTOR_NOTE, "the agent serves, and never registers", NULL, "no kubelet is configured");
-                return;
-        }
         if (is_for_agent(doctor, path))
                 return;
         rc = reach_socket(path);
         if (rc == 0)
-                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "it listens on '%s'", path);
+                doctor_ok(doctor, "it listens on '%s'", path);
         else
-                doctor_report(doctor, DOCTOR_WRONG, "resources cannot be registered: the node has none of them",
+                doctor_report(doctor, DOCTOR_WRONG, means, todo, "'%s': %s", path, strerror(rc));
+}
+
+void doctor_check_kubelet(struct doctor *doctor)
+{
+        if (!*doctor->config->kubelet_socket)
+                doctor_report(
+                        doctor, DOCTOR_NOTE, "the agent serves, and never registers", NULL, "no kubelet is configured");
+        else
+                check_socket(doctor, doctor->config->kubelet_socket,
+                        "resources cannot be registered: the node has none of them",
                         "see whether kubelet runs on the node; in a container, mount the folder of this socket, not the "
-                        "socket, and run as root",
-                        "'%s': %s", path, strerror(rc));
+                        "socket, and run as root");
 }
 
 void doctor_check_pod_resources(struct doctor *doctor)
 {
-        const char *path = doctor->config->pod_resources;
-        int rc;
-
-        if (!*path) {
+        if (!*doctor->config->pod_resources)
                 doctor_report(doctor, DOCTOR_NOTE,
                         "what containers hold is known from the agent's own record and kubelet's checkpoint only", NULL,
                         "none is configured");
-                return;
-        }
-        if (is_for_agent(doctor, path))
-                return;
-        rc = reach_socket(path);
-        if (rc == 0)
-                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "it listens on '%s'", path);
         else
-                doctor_report(doctor, DOCTOR_WRONG,
+                check_socket(doctor, doctor->config->pod_resources,
                         "which container holds what is not known: shares are freed late, clients have no pod, and a "
                         "change may wait for pods that have ended",
                         "mount kubelet's folder pod-resources into the agent's container. It is below kubelet's --root-dir: "
                         "where that is not " CONFIG_KUBELET_ROOT ", as with k0s and MicroK8s, set --kubelet-root "
-                        "(kubeletRootDir of the chart)",
-                        "'%s': %s", path, strerror(rc));
+                        "(kubeletRootDir of the chart)");
 }
 
 /* ---- other agents ---- */
@@ -108,8 +101,7 @@ void doctor_check_agent(struct doctor *doctor)
         rc = lock_take(&lock, directory, &err);
         lock_release(&lock);
         if (rc == LOCK_BUSY)
-                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "one serves in '%s'; another would wait until it ends",
-                        directory);
+                doctor_ok(doctor, "one serves in '%s'; another would wait until it ends", directory);
         else if (rc == 0)
                 doctor_report(doctor, DOCTOR_NOTE, "nobody advertises GPUs here, or in another folder",
                         "start 'warpshare agent', and see its log", "none serves in '%s'", directory);
@@ -126,7 +118,7 @@ void doctor_check_other_plugins(struct doctor *doctor)
         size_t others = 0;
 
         if (!directory) {
-                doctor_report(doctor, DOCTOR_SKIPPED, NULL, NULL, "'%s': %s", path, strerror(errno));
+                doctor_skip(doctor, "'%s': %s", path, strerror(errno));
                 return;
         }
         while ((entry = readdir(directory))) {
@@ -147,7 +139,7 @@ void doctor_check_other_plugins(struct doctor *doctor)
         }
         closedir(directory);
         if (others == 0)
-                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "none of NVIDIA's");
+                doctor_ok(doctor, "none of NVIDIA's");
 }
 
 /* ---- CDI ---- */
@@ -237,7 +229,7 @@ void doctor_check_cdi(struct doctor *doctor)
 
         if (!(doctor->config->device_lists & DEVICE_LIST_CDI) && !config_adds_cdi(doctor->config) &&
                 !doctor->config->dra.enabled) {
-                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "it is not used (deviceListStrategy)");
+                doctor_ok(doctor, "it is not used (deviceListStrategy)");
                 return;
         }
         check_hooks(doctor);
@@ -259,6 +251,5 @@ void doctor_check_cdi(struct doctor *doctor)
                 doctor_report(doctor, DOCTOR_NOTE, "the agent writes them when it starts", NULL,
                         "no specification of the agent is in '%s'", root);
         else if (wrong == 0)
-                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "%zu specifications in '%s', and their devices are there",
-                        specs, root);
+                doctor_ok(doctor, "%zu specifications in '%s', and their devices are there", specs, root);
 }

@@ -5,11 +5,10 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "cmd/doctor/ask.h"
+#include "cmd/doctor/doctor.h"
 #include "gpu/nvml.h"
 #include "net/kube/object.h"
-#include "mig/compare.h"
-#include "mig/generate.h"
+#include "mig/wanted.h"
 #include "mig/handover.h"
 #include "mig/manager.h"
 #include "mig/parted.h"
@@ -104,7 +103,7 @@ static bool check_modes(struct doctor *doctor, const struct mig_node *node)
 }
 
 /* How the GPUs differ from what |config| wants, in |arena|; NULL: they have it. */
-static int compare(const char **ret, struct doctor *doctor, struct arena *arena, const struct mig_node *node,
+static int compare_geometry(const char **ret, struct doctor *doctor, struct arena *arena, const struct mig_node *node,
         const char *config, struct error *err)
 {
         const struct mig_parted_config *found;
@@ -132,9 +131,8 @@ static void report_success(struct doctor *doctor, struct arena *arena, const str
         struct error err;
 
         if (!node)
-                doctor_report(
-                        doctor, DOCTOR_OK, NULL, NULL, "the MIG configuration '%s' is in force, by the label", config);
-        else if (compare(&difference, doctor, arena, node, config, &err) < 0)
+                doctor_ok(doctor, "the MIG configuration '%s' is in force, by the label", config);
+        else if (compare_geometry(&difference, doctor, arena, node, config, &err) < 0)
                 doctor_report(doctor, DOCTOR_WRONG, stays,
                         "give doctor the options of the agent, or correct the label or the file of configurations",
                         "the MIG configuration '%s' cannot be compared with the GPUs: %s", config, err.text);
@@ -145,7 +143,7 @@ static void report_success(struct doctor *doctor, struct arena *arena, const str
                         " another value and this one again; 'warpshare mig plan' shows what changes",
                         "the GPUs do not have the MIG configuration '%s': %s", config, difference);
         else
-                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "the GPUs have the MIG configuration '%s'", config);
+                doctor_ok(doctor, "the GPUs have the MIG configuration '%s'", config);
 }
 
 static void report_label(struct doctor *doctor, const json_t *object, const struct mig_node *node)
@@ -158,8 +156,7 @@ static void report_label(struct doctor *doctor, const json_t *object, const stru
         if (!config || !*config)
                 config = doctor->config->mig.fallback;
         if (!*config) {
-                doctor_report(
-                        doctor, DOCTOR_OK, NULL, NULL, "the node has no label " MIG_CONFIG_LABEL ", so %s", stays);
+                doctor_ok(doctor, "the node has no label " MIG_CONFIG_LABEL ", so %s", stays);
                 return;
         }
         switch (mig_state_parse(state ? state : "")) {
@@ -192,7 +189,7 @@ static void report_label(struct doctor *doctor, const json_t *object, const stru
 static void check_label(struct doctor *doctor, const struct mig_node *node)
 {
         _free_ char *path = object_path("/api/v1/nodes", doctor->config->node_name);
-        struct doctor_answer answer = {0};
+        struct api_answer answer = {0};
         struct api_visit visit;
 
         if (doctor_visit(doctor, &visit, stays)) {
@@ -223,11 +220,10 @@ void doctor_check_mig(struct doctor *doctor)
         bool waits = is_read && check_modes(doctor, &node);
 
         if (!is_read)
-                doctor_report(doctor, DOCTOR_SKIPPED, NULL, NULL, "the GPUs cannot be read");
+                doctor_skip(doctor, "the GPUs cannot be read");
         if (config->mig.manager)
                 check_label(doctor, is_read ? &node : NULL);
         else if (is_read && !has_record && !is_withdrawn && !waits)
-                doctor_report(doctor, DOCTOR_OK, NULL, NULL,
-                        "no change is unfinished, and no label decides the geometry (mig.manager)");
+                doctor_ok(doctor, "no change is unfinished, and no label decides the geometry (mig.manager)");
         nvml_close(nvml);
 }

@@ -45,7 +45,7 @@ static bool is_wanted(struct doctor *doctor)
 
         if (doctor->config->sharing.mps || (dra->enabled && dra->mps) || doctor_is_at_supervisor(doctor))
                 return true;
-        doctor_report(doctor, DOCTOR_SKIPPED, NULL, NULL, "nothing is shared by MPS");
+        doctor_skip(doctor, "nothing is shared by MPS");
         return false;
 }
 
@@ -64,7 +64,7 @@ static bool has_root(struct doctor *doctor)
                 return false;
         if (access(doctor->mps_root, F_OK) == 0)
                 return true;
-        doctor_report(doctor, DOCTOR_SKIPPED, NULL, NULL, "the MPS root is not there");
+        doctor_skip(doctor, "the MPS root is not there");
         return false;
 }
 
@@ -85,10 +85,9 @@ void doctor_check_control_program(struct doctor *doctor)
         if (!is_wanted(doctor))
                 return;
         if (find_program(doctor, &program, &err) == 0)
-                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "'%s', and the server is there, too", program);
+                doctor_ok(doctor, "'%s', and the server is there, too", program);
         else if (has_supervisor(doctor) && !doctor_is_at_supervisor(doctor))
-                doctor_report(doctor, DOCTOR_OK, NULL, NULL,
-                        "not in this container, and not needed here: the supervisor answers");
+                doctor_ok(doctor, "not in this container, and not needed here: the supervisor answers");
         else
                 doctor_report(doctor, DOCTOR_WRONG,
                         "'warpshare mps' cannot start a daemon in a container like this one",
@@ -136,7 +135,7 @@ void doctor_check_mps_root(struct doctor *doctor)
                 doctor_report(
                         doctor, DOCTOR_WRONG, "daemons have nowhere to serve", "remove it", "'%s' is no folder", root);
         else
-                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "'%s'", root);
+                doctor_ok(doctor, "'%s'", root);
 }
 
 void doctor_check_mps_parents(struct doctor *doctor)
@@ -160,7 +159,7 @@ void doctor_check_mps_parents(struct doctor *doctor)
                 *slash = '/';
         }
         if (closed == 0)
-                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "every folder above the pipes can be passed by any user");
+                doctor_ok(doctor, "every folder above the pipes can be passed by any user");
 }
 
 void doctor_check_selinux(struct doctor *doctor)
@@ -172,13 +171,13 @@ void doctor_check_selinux(struct doctor *doctor)
         if (!has_root(doctor))
                 return;
         if (access(enforce, F_OK) < 0) {
-                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "off");
+                doctor_ok(doctor, "off");
                 return;
         }
         length = getxattr(doctor->mps_root, "security.selinux", label, sizeof(label) - 1);
         label[length > 0 ? length : 0] = '\0';
         if (facts_is_container_label(label))
-                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "the MPS root is '%s'", label);
+                doctor_ok(doctor, "the MPS root is '%s'", label);
         else
                 doctor_report(doctor, DOCTOR_WRONG, "containers may not use the sockets below it",
                         "chcon -R -t container_file_t the MPS root", "on, and the MPS root has type '%s'",
@@ -246,8 +245,7 @@ void doctor_check_shm(struct doctor *doctor)
         else if (status.f_bavail < status.f_blocks / SHM_SPARE || status.f_ffree < status.f_files / SHM_SPARE)
                 report_full_shm(doctor, path);
         else
-                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "'%s' is a tmpfs of %llu MiB", path,
-                        (unsigned long long)(size >> 20));
+                doctor_ok(doctor, "'%s' is a tmpfs of %llu MiB", path, (unsigned long long)(size >> 20));
 }
 
 /* ---- daemons ---- */
@@ -317,8 +315,7 @@ static void on_mps_answer(const struct error *err, const char *answer UNUSED, vo
         struct question *question = data;
 
         if (!err)
-                doctor_report(
-                        question->doctor, DOCTOR_OK, NULL, NULL, "a control daemon answers in '%s'", question->pipe);
+                doctor_ok(question->doctor, "a control daemon answers in '%s'", question->pipe);
         else if (err->kind == ERROR_NOT_FOUND)
                 doctor_report(question->doctor, DOCTOR_NOTE, "its socket is left over from an earlier daemon", NULL,
                         "no control daemon is in '%s'", question->pipe);
@@ -387,7 +384,7 @@ void doctor_check_daemons(struct doctor *doctor)
         }
         for (size_t i = 0; i < status->n_daemons; i++)
                 check_daemon(doctor, &status->daemons[i]);
-        doctor_report(doctor, DOCTOR_OK, NULL, NULL, "the supervisor answers; daemons: %zu", status->n_daemons);
+        doctor_ok(doctor, "the supervisor answers; daemons: %zu", status->n_daemons);
         mps_status_free(status);
 }
 
@@ -416,6 +413,5 @@ void doctor_check_automatic_mount(struct doctor *doctor)
         if (strcmp(driver, "/") != 0 && *driver)
                 has_trap = check_default_pipe(doctor, driver) || has_trap;
         if (!has_trap)
-                doctor_report(doctor, DOCTOR_OK, NULL, NULL,
-                        "there is no /tmp/nvidia-mps, which every GPU container would get");
+                doctor_ok(doctor, "there is no /tmp/nvidia-mps, which every GPU container would get");
 }

@@ -29,7 +29,7 @@ static struct inventory *read_node(struct doctor *doctor)
 
         if (node_read(&inventory, doctor->config, &err) == 0)
                 return inventory;
-        doctor_report(doctor, DOCTOR_SKIPPED, NULL, NULL, "the GPUs cannot be read");
+        doctor_skip(doctor, "the GPUs cannot be read");
         return NULL;
 }
 
@@ -79,7 +79,7 @@ void doctor_check_driver(struct doctor *doctor)
                         "unload the old kernel module or reboot; restart containers that still have the old library",
                         "the kernel module is %s, NVML is of %s", module, version);
         else
-                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "driver %s, NVML answers", version);
+                doctor_ok(doctor, "driver %s, NVML answers", version);
 }
 
 static bool has_node(const struct doctor *doctor, int minor)
@@ -107,7 +107,7 @@ void doctor_check_device_nodes(struct doctor *doctor)
         if (!inventory)
                 return;
         if (inventory->platform != PLATFORM_NVML) {
-                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "this platform has no device nodes of NVIDIA's driver");
+                doctor_ok(doctor, "this platform has no device nodes of NVIDIA's driver");
                 return;
         }
         if (!(nodes & NODE_NVIDIACTL) && ++missing)
@@ -119,7 +119,7 @@ void doctor_check_device_nodes(struct doctor *doctor)
                         doctor_report(doctor, DOCTOR_WRONG, means, todo, "/dev/nvidia%d of GPU %u is not there",
                                 inventory->gpus[i].minor, inventory->gpus[i].index);
         if (missing == 0)
-                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "the device nodes are there");
+                doctor_ok(doctor, "the device nodes are there");
 }
 
 /* ---- GPUs ---- */
@@ -140,7 +140,7 @@ static void check_profile(struct doctor *doctor, const struct gpu *gpu, const st
                         mig->profile_failure);
 }
 
-static void check_gpu(struct doctor *doctor, const struct gpu *gpu)
+static void doctor_check_gpu(struct doctor *doctor, const struct gpu *gpu)
 {
         if (gpu->failure)
                 doctor_report(doctor, DOCTOR_WRONG, "its replicas are unhealthy",
@@ -174,13 +174,13 @@ void doctor_check_gpus(struct doctor *doctor)
                         "see the kernel's log for Xids (dmesg | grep NVRM); reset the GPU or reboot", "%s",
                         inventory->unnamed_failures[i]);
         for (size_t i = 0; i < inventory->n_gpus; i++)
-                check_gpu(doctor, &inventory->gpus[i]);
+                doctor_check_gpu(doctor, &inventory->gpus[i]);
         if (inventory->n_gpus + inventory->n_unnamed_failures == 0)
                 doctor_report(doctor, DOCTOR_WRONG, "no resource is advertised",
                         "see lspci and the kernel's log; in a container, NVIDIA_VISIBLE_DEVICES has to be 'all'",
                         "the driver is there and has no GPU");
         else
-                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "%zu found", inventory->n_gpus);
+                doctor_ok(doctor, "%zu found", inventory->n_gpus);
 }
 
 /* ---- the plan ---- */
@@ -198,7 +198,7 @@ void doctor_check_plan(struct doctor *doctor)
         struct error err;
 
         if (doctor_is_at_supervisor(doctor)) {
-                doctor_report(doctor, DOCTOR_SKIPPED, NULL, NULL, "the agent's configuration is not known here");
+                doctor_skip(doctor, "the agent's configuration is not known here");
                 return;
         }
         if (!inventory)
@@ -222,7 +222,7 @@ void doctor_check_plan(struct doctor *doctor)
                                 "%s: %zu of %zu replicas are reserved, so that each request for up to %u finds one unit with room",
                                 plan->resources[i].name, allocations_n_reserved(&plan->resources[i]),
                                 plan->resources[i].n_devices, plan->resources[i].max_per_request);
-                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "%s: %zu, %s%s", plan->resources[i].name,
+                doctor_ok(doctor, "%s: %zu, %s%s", plan->resources[i].name,
                         plan->resources[i].n_devices - allocations_n_reserved(&plan->resources[i]),
                         strategy == SHARING_NONE ? "not shared" : "shared by ",
                         strategy == SHARING_NONE ? "" : sharing_strategy_name(strategy));
@@ -232,7 +232,7 @@ void doctor_check_plan(struct doctor *doctor)
 
 /* ---- containers with several resources ---- */
 
-static int read_record(const struct doctor *doctor, struct arena *arena, struct checkpoint *ret, struct error *err)
+static int read_checkpoint(const struct doctor *doctor, struct arena *arena, struct checkpoint *ret, struct error *err)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         _free_ char *folder = file_folder(doctor->config->kubelet_socket);
@@ -253,8 +253,8 @@ void doctor_check_containers(struct doctor *doctor)
         struct error err;
         size_t count;
 
-        if (!*doctor->config->kubelet_socket || read_record(doctor, &arena, &record, &err) < 0) {
-                doctor_report(doctor, DOCTOR_SKIPPED, NULL, NULL, "kubelet's record of devices cannot be read");
+        if (!*doctor->config->kubelet_socket || read_checkpoint(doctor, &arena, &record, &err) < 0) {
+                doctor_skip(doctor, "kubelet's record of devices cannot be read");
                 return;
         }
         inventory = read_node(doctor);
@@ -266,7 +266,7 @@ void doctor_check_containers(struct doctor *doctor)
                         "container %s of the pod with UID %s: %s", faults[i].entry->container, faults[i].entry->pod_uid,
                         faults[i].text);
         if (count == 0)
-                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "each has what it is charged for");
+                doctor_ok(doctor, "each has what it is charged for");
         plan_done(plan);
 }
 
@@ -296,8 +296,7 @@ void doctor_check_tiers(struct doctor *doctor)
                         strbuf_printf(
                                 &missing, "%s%s (%u)", missing.size ? "; " : "", features[i].what, features[i].branch);
         if (!doctor->config->sharing.mps || missing.size == 0)
-                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "driver %s has what the configuration can use",
-                        inventory->driver_version);
+                doctor_ok(doctor, "driver %s has what the configuration can use", inventory->driver_version);
         else
                 doctor_report(doctor, DOCTOR_NOTE,
                         "shares other than uniform are variables of the container, which it can drop: the limit "
@@ -380,7 +379,7 @@ void doctor_check_compute_mode(struct doctor *doctor)
         if (inventory->platform != PLATFORM_NVML ||
                 nvml_open(&nvml, doctor->config->nvml_library, doctor->config->driver_root_ctr, &err) < 0 ||
                 plan_build(&plan, &arena, doctor->config, inventory, NULL, NULL, &err) < 0) {
-                doctor_report(doctor, DOCTOR_SKIPPED, NULL, NULL, "without a plan it is unknown which is right");
+                doctor_skip(doctor, "without a plan it is unknown which is right");
                 return;
         }
         status = mps_ask(doctor->mps_root, &err);
@@ -388,7 +387,7 @@ void doctor_check_compute_mode(struct doctor *doctor)
         modes.status = status;
         judge_modes(&modes, plan);
         if (modes.wrong == 0)
-                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "the compute modes are as they should be");
+                doctor_ok(doctor, "the compute modes are as they should be");
         mps_status_free(status);
         plan_done(plan);
 }
@@ -402,12 +401,12 @@ void doctor_check_host_pid(struct doctor *doctor)
         ssize_t length = readlink(path, link, sizeof(link) - 1);
 
         if (length < 0) {
-                doctor_report(doctor, DOCTOR_SKIPPED, NULL, NULL, "'%s' cannot be read", path);
+                doctor_skip(doctor, "'%s' cannot be read", path);
                 return;
         }
         link[length] = '\0';
         if (facts_is_host_pid(link))
-                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "this is the host's PID namespace");
+                doctor_ok(doctor, "this is the host's PID namespace");
         else
                 doctor_report(doctor, DOCTOR_NOTE,
                         "the agent is not affected; where MPS daemons run, control.log says NEW CLIENT 0, and "
@@ -427,8 +426,7 @@ void doctor_check_open_files(struct doctor *doctor)
                         "raise LimitNOFILE of the container runtime to 16384 or more", "at most %llu files may be open",
                         (unsigned long long)limit.rlim_max);
         else
-                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "at least %llu files may be open",
-                        (unsigned long long)FILES_WANTED);
+                doctor_ok(doctor, "at least %llu files may be open", (unsigned long long)FILES_WANTED);
 }
 
 void doctor_check_cgroup(struct doctor *doctor)
@@ -436,7 +434,7 @@ void doctor_check_cgroup(struct doctor *doctor)
         _free_ char *path = xasprintf("%s/sys/fs/cgroup/cgroup.controllers", doctor->config->system_root);
 
         if (access(path, F_OK) == 0)
-                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "version 2");
+                doctor_ok(doctor, "version 2");
         else
                 doctor_report(doctor, DOCTOR_NOTE,
                         "the driver's limits for whole containers (branch 615) need version 2",

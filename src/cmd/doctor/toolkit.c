@@ -39,7 +39,7 @@ static int read_below(struct strbuf *text, char **ret_path, const char *root, co
 }
 
 /* Below the root of the host, wherever that is mounted here: with dra.enabled of the chart, or by the GPU Operator. */
-static int read_config(struct strbuf *text, char **ret_path, const struct config *config, struct error *err)
+static int read_toolkit_config(struct strbuf *text, char **ret_path, const struct config *config, struct error *err)
 {
         _free_ char *of_operator = xasprintf("%s/host", config->system_root);
         const bool is_driver_on_host = strcmp(config->driver_root, "/") == 0;
@@ -85,7 +85,7 @@ static void judge(struct doctor *doctor, const char *path, const struct toolkit_
                         how_to_refuse(config, toolkit), "'%s': " TOOLKIT_ENVVAR " is %s", path,
                         toolkit->says_envvar ? "true" : "not set, and so true");
         else if (has_cdi(config) || (has_mounts(config) && toolkit->takes_mounts) || !config->device_lists)
-                doctor_report(doctor, DOCTOR_OK, NULL, NULL,
+                doctor_ok(doctor,
                         "'%s': only a container with SYS_ADMIN gets the GPUs that its NVIDIA_VISIBLE_DEVICES names",
                         path);
         else
@@ -105,10 +105,10 @@ void doctor_check_toolkit(struct doctor *doctor)
         int rc;
 
         if (doctor_is_at_supervisor(doctor)) {
-                doctor_report(doctor, DOCTOR_SKIPPED, NULL, NULL, "the agent hands out GPUs, and its doctor says how");
+                doctor_skip(doctor, "the agent hands out GPUs, and its doctor says how");
                 return;
         }
-        rc = read_config(&text, &path, doctor->config, &err);
+        rc = read_toolkit_config(&text, &path, doctor->config, &err);
         if (rc > 0 && toolkit_config_read(&toolkit, text.data ? text.data : "", &err) < 0)
                 rc = error_prefix(&err, "'%s'", path);
         if (rc > 0)

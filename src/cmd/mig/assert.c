@@ -1,26 +1,19 @@
 /* warpshare mig assert: says whether this node's GPUs have what a configuration wants. */
 #include <stdio.h>
-#include <string.h>
 
 #include "cmd/mig/command.h"
 #include "cmd/mig/source.h"
-#include "mig/compare.h"
+#include "mig/wanted.h"
 
 enum { NAMED_FILE, CONFIG, MODE_ONLY, VALID_CONFIG };
 
 static const struct option own[] = {
         [NAMED_FILE] = MIG_COMMAND_FILE,
         [CONFIG] = MIG_COMMAND_CONFIG,
-        [MODE_ONLY] = {.flag = "mode-only",
-                .aliases = {"m"},
-                .type = OPTION_BOOL,
-                .fallback = "false",
-                .help = "compare only whether MIG is enabled"},
-        [VALID_CONFIG] = {.flag = "valid-config",
-                .aliases = {"a"},
-                .type = OPTION_BOOL,
-                .fallback = "false",
-                .help = "only say whether the file can be read and has the configuration; the GPUs are not looked at"},
+        [MODE_ONLY] = COMMAND_FLAG("mode-only", "compare only whether MIG is enabled", .aliases = {"m"}),
+        [VALID_CONFIG] = COMMAND_FLAG("valid-config",
+                "only say whether the file can be read and has the configuration; the GPUs are not looked at",
+                .aliases = {"a"}),
 };
 
 static const char help[] =
@@ -34,34 +27,23 @@ static const char help[] =
         "  warpshare mig assert --config all-disabled --mode-only\n"
         "\n";
 
-const struct command_line mig_command_assert_line = {
-        .shared = mig_command_shared,
-        .own = own,
-        .n_own = ARRAY_SIZE(own),
-        .program = "warpshare mig assert",
-        .help = help,
-};
-
 /* The GPUs are only looked at where they are what configurations are generated of. */
-static int check_config(
-        const struct command_line *line, const struct option_set *set, const char *file, const char *config)
+static int check_config(struct command_call *call, const char *file, const char *config, struct error *err)
 {
         const struct mig_parted_config *found;
         struct mig_source source = {.arena = ARENA_INIT};
-        struct error err;
-        int status = 0;
+        int rc = *file ? mig_parted_read(&source.parted, &source.arena, file, command_warn, NULL, err)
+                       : mig_source_open_file(&source, &call->set, file, err);
 
-        if ((*file ? mig_parted_read(&source.parted, &source.arena, file, command_line_warn, NULL, &err)
-                   : mig_source_open_file(&source, set, file, &err)) < 0 ||
-                mig_parted_choose(&found, &source.parted, config, &err) < 0)
-                status = command_line_fail(line, &err);
-        else
+        if (rc == 0)
+                rc = mig_parted_choose(&found, &source.parted, config, err);
+        if (rc == 0)
                 puts("Selected MIG configuration is valid");
         mig_source_close(&source);
-        return status;
+        return rc;
 }
 
-static int compare(const struct command_line *line, struct mig_source *source, bool is_mode_only)
+static int assert_compare(const struct command *command, struct mig_source *source, bool is_mode_only)
 {
         int status = 0;
 
@@ -71,7 +53,7 @@ static int compare(const struct command_line *line, struct mig_source *source, b
 
                 if (!difference)
                         continue;
-                fprintf(stderr, "%s: %s\n", line->program, difference);
+                fprintf(stderr, "%s: %s\n", command->program, difference);
                 status = EXIT_FAILED;
         }
         if (status == 0)
@@ -80,32 +62,35 @@ static int compare(const struct command_line *line, struct mig_source *source, b
         return status;
 }
 
-int mig_assert(const struct command_line *line, const struct option_set *set, const char *file, const char *config,
-        bool is_mode_only, bool is_valid_only)
+int mig_assert(struct command_call *call, const char *file, const char *config, bool is_mode_only, bool is_valid_only,
+        struct error *err)
 {
         struct mig_source source;
-        struct error err;
         int status;
 
         if (is_valid_only)
-                return check_config(line, set, file, config);
-        if (mig_source_open(&source, set, file, config, is_mode_only, &err) < 0)
-                status = command_line_fail(line, &err);
-        else
-                status = compare(line, &source, is_mode_only);
+                return check_config(call, file, config, err);
+        status = mig_source_open(&source, &call->set, file, config, is_mode_only, err);
+        if (status == 0)
+                status = assert_compare(call->command, &source, is_mode_only);
         mig_source_close(&source);
         return status;
 }
 
-int mig_command_assert(int argc, char **argv)
+static int assert_run(struct command_call *call, struct error *err)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const char *values[ARRAY_SIZE(own)];
-        struct option_set set;
-        int status;
-
-        if (!command_line_read(&mig_command_assert_line, &set, values, &arena, argc, argv, &status))
-                return status;
-        return mig_assert(&mig_command_assert_line, &set, values[NAMED_FILE], values[CONFIG],
-                strcmp(values[MODE_ONLY], "true") == 0, strcmp(values[VALID_CONFIG], "true") == 0);
+        return mig_assert(call, call->values[NAMED_FILE], call->values[CONFIG], command_is_set(call, MODE_ONLY),
+                command_is_set(call, VALID_CONFIG), err);
 }
+
+const struct command mig_command_assert = {
+        .name = "assert",
+        .summary = "say whether the GPUs have what a configuration wants",
+        .run = assert_run,
+        .is_apart = true,
+        .lost_status = EXIT_INTERRUPTED,
+        .shared = mig_command_shared,
+        COMMAND_OWN(own),
+        .program = "warpshare mig assert",
+        .help = help,
+};

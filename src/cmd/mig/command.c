@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
-#include "cmd/apart.h"
 #include "cmd/commands.h"
 #include "cmd/mig/command.h"
 
@@ -51,43 +50,14 @@ static const char help[] =
         "  warpshare mig apply --config all-balanced\n"
         "\n";
 
-const struct command_line command_mig_line = {
-        .shared = command_line_none,
+static const struct command *const below[] = {&mig_command_apply, &mig_command_assert, &mig_command_checkpoint,
+        &mig_command_export, &mig_command_generate, &mig_command_plan, &mig_command_restore, NULL};
+
+const struct command command_mig = {
+        .name = "mig",
+        .summary = "plan, change and show the MIG geometry of this node's GPUs",
+        .below = below,
+        .shared = command_none,
         .program = "warpshare mig",
         .help = help,
 };
-
-const struct command command_mig_table[] = {
-        {"apply", "give the GPUs the geometry that a configuration wants", mig_command_apply, &mig_command_apply_line,
-                NULL},
-        {"assert", "say whether the GPUs have what a configuration wants", mig_command_assert, &mig_command_assert_line,
-                NULL},
-        {"checkpoint", "write the geometry that the GPUs have, with its placements", mig_command_checkpoint,
-                &mig_command_checkpoint_line, NULL},
-        {"export", "print the geometry that the GPUs have as a configuration", mig_command_export,
-                &mig_command_export_line, NULL},
-        {"generate", "print the default configurations of this node", mig_command_generate, &mig_command_generate_line,
-                NULL},
-        {"plan", "show what a configuration would change", mig_command_plan, &mig_command_plan_line, NULL},
-        {"restore", "give the GPUs the geometry of a checkpoint", mig_command_restore, &mig_command_restore_line, NULL},
-        {0},
-};
-
-int command_mig(int argc, char **argv)
-{
-        const struct command *below = argc > 1 ? command_find(command_mig_table, argv[1]) : NULL;
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        struct option_set set;
-        struct error err;
-        int status;
-
-        if (below)
-                return command_run_apart(below, argc - 1, argv + 1, EXIT_INTERRUPTED);
-        if (argc > 1 && argv[1][0] != '-')
-                return command_refuse_word("warpshare mig", command_mig_table, argv[1]);
-        if (command_line_read(&command_mig_line, &set, NULL, &arena, argc, argv, &status)) {
-                error_raise(&err, ERROR_INVALID, "needs a command; --help lists them");
-                status = command_line_refuse(&command_mig_line, &err);
-        }
-        return status;
-}

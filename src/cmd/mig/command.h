@@ -10,21 +10,13 @@
 #include "cmd/cli/command.h"
 #include "cmd/mig/under_way.h"
 
-int mig_command_apply(int argc, char **argv);
-int mig_command_assert(int argc, char **argv);
-int mig_command_checkpoint(int argc, char **argv);
-int mig_command_export(int argc, char **argv);
-int mig_command_generate(int argc, char **argv);
-int mig_command_plan(int argc, char **argv);
-int mig_command_restore(int argc, char **argv);
-
-extern const struct command_line mig_command_apply_line;
-extern const struct command_line mig_command_assert_line;
-extern const struct command_line mig_command_checkpoint_line;
-extern const struct command_line mig_command_export_line;
-extern const struct command_line mig_command_generate_line;
-extern const struct command_line mig_command_plan_line;
-extern const struct command_line mig_command_restore_line;
+extern const struct command mig_command_apply;
+extern const struct command mig_command_assert;
+extern const struct command mig_command_checkpoint;
+extern const struct command mig_command_export;
+extern const struct command mig_command_generate;
+extern const struct command mig_command_plan;
+extern const struct command mig_command_restore;
 
 /* The driver, or its library, let a command not come to its end. */
 enum { EXIT_INTERRUPTED = 4 };
@@ -43,56 +35,32 @@ extern const char *const mig_command_mode_changes[];
 
 /* Options of several commands. */
 #define MIG_COMMAND_MODE_CHANGE                                                                                        \
-        {                                                                                                              \
-                .flag = "mode-change", .environment = {"WARPSHARE_MIG_MODE_CHANGE"}, .type = OPTION_CHOICE,            \
-                .choices = mig_command_mode_changes, .fallback = "refuse", .argument = "WORD",                         \
-                .help = "where the MIG mode of a GPU (Ampere) changes only by a reset: refuse; reset, by nvidia-smi, " \
-                        "which nobody may hold the GPU for; reboot: leave the mode pending with exit status 3, and "   \
-                        "finish by --resume after the reboot; or reset-or-reboot: that where the reset fails"          \
-        }
+        COMMAND_CHOICE("mode-change", mig_command_mode_changes, "refuse",                                              \
+                "where the MIG mode of a GPU (Ampere) changes only by a reset: refuse; reset, by nvidia-smi, "         \
+                "which nobody may hold the GPU for; reboot: leave the mode pending with exit status 3, and "           \
+                "finish by --resume after the reboot; or reset-or-reboot: that where the reset fails",                 \
+                .environment = {"WARPSHARE_MIG_MODE_CHANGE"})
 #define MIG_COMMAND_STATE_DIRECTORY                                                                                    \
-        {                                                                                                              \
-                .flag = "state-directory", .environment = {"WARPSHARE_MIG_STATE_DIRECTORY"}, .type = OPTION_STRING,    \
-                .fallback = "/var/lib/warpshare/mig", .argument = "PATH",                                              \
-                .help = "folder for the record of a change under way, and for the lock; it has to outlive a reboot"    \
-        }
+        COMMAND_TEXT("state-directory", "/var/lib/warpshare/mig", "PATH",                                              \
+                "folder for the record of a change under way, and for the lock; it has to outlive a reboot",           \
+                .environment = {"WARPSHARE_MIG_STATE_DIRECTORY"})
 #define MIG_COMMAND_FILE                                                                                               \
-        {                                                                                                              \
-                .flag = "file", .aliases = {"f"}, .type = OPTION_STRING, .fallback = "", .argument = "PATH",           \
-                .help = "file of configurations in the format of NVIDIA's mig-parted, - for standard input; empty: "   \
-                        "the default configurations of this node ('warpshare mig generate')"                           \
-        }
+        COMMAND_TEXT("file", "", "PATH",                                                                               \
+                "file of configurations in the format of NVIDIA's mig-parted, - for standard input; empty: "           \
+                "the default configurations of this node ('warpshare mig generate')",                                  \
+                .aliases = {"f"})
 #define MIG_COMMAND_CONFIG                                                                                             \
-        {                                                                                                              \
-                .flag = "config", .aliases = {"c"}, .type = OPTION_STRING, .fallback = "", .argument = "NAME",         \
-                .help = "the configuration of the file; empty: the only one"                                           \
-        }
+        COMMAND_TEXT("config", "", "NAME", "the configuration of the file; empty: the only one", .aliases = {"c"})
 #define MIG_COMMAND_FORMAT                                                                                             \
-        {                                                                                                              \
-                .flag = "output", .aliases = {"o"}, .type = OPTION_CHOICE, .choices = mig_command_formats,             \
-                .fallback = "yaml", .argument = "WORD", .help = "yaml or json; NVIDIA's mig-parted reads both"         \
-        }
+        COMMAND_CHOICE("output", mig_command_formats, "yaml", "yaml or json; NVIDIA's mig-parted reads both",          \
+                .aliases = {"o"})
 
-struct mig_apply_options {
-        const char *file;
-        const char *config;
-        const char *only;       /* mig_plan_check_only(); "": any GPU may change */
-        const char *checkpoint; /* of a restore, instead of both; else NULL */
-        enum mig_mode_change mode_change;
-        const char *state_directory;
-        bool resumes; /* without |file|, |config| and |checkpoint| */
-        bool is_json;
-};
-
-/* |set| has "system-root" as well. */
-int mig_apply(const struct command_line *line, const struct option_set *set, const struct mig_apply_options *options);
-
-/* Each prints what it found and returns the exit status; |line| names the program in messages. */
-int mig_assert(const struct command_line *line, const struct option_set *set, const char *file, const char *config,
-        bool is_mode_only, bool is_valid_only);
-int mig_checkpoint(const struct command_line *line, const struct option_set *set, const char *file);
-int mig_export_show(const struct command_line *line, const struct option_set *set, const char *name, bool is_json);
-int mig_generate_show(const struct command_line *line, const struct option_set *set, const char *file, bool is_json);
+/* These print what they found and return the exit status, or -1. */
+int mig_assert(struct command_call *call, const char *file, const char *config, bool is_mode_only, bool is_valid_only,
+        struct error *err);
+int mig_checkpoint(struct command_call *call, const char *file, struct error *err);
+int mig_export_show(struct command_call *call, const char *name, bool is_json, struct error *err);
+int mig_generate_show(struct command_call *call, const char *file, bool is_json, struct error *err);
 
 /*
  * Writes |text| to |file|; "" is standard output. What is no regular file, as /dev/stdout or a pipe, is written to and

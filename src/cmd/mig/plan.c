@@ -1,7 +1,5 @@
 /* warpshare mig plan: what a configuration would change on this node, before anything is touched. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cmd/mig/command.h"
 #include "cmd/mig/plan_print.h"
@@ -12,11 +10,9 @@ enum { NAMED_FILE, CONFIG, ALL, OUTPUT };
 static const struct option own[] = {
         [NAMED_FILE] = MIG_COMMAND_FILE,
         [CONFIG] = MIG_COMMAND_CONFIG,
-        [ALL] = {.flag = "all",
-                .type = OPTION_BOOL,
-                .fallback = "false",
-                .help = "a line for each configuration: whether it fits, and how many MIG devices stay, end and are made"},
-        [OUTPUT] = COMMAND_LINE_OUTPUT,
+        [ALL] = COMMAND_FLAG("all",
+                "a line for each configuration: whether it fits, and how many MIG devices stay, end and are made"),
+        [OUTPUT] = COMMAND_OUTPUT,
 };
 
 static const char help[] =
@@ -32,46 +28,20 @@ static const char help[] =
         "  warpshare mig plan --all\n"
         "\n";
 
-const struct command_line mig_command_plan_line = {
-        .shared = mig_command_shared,
-        .own = own,
-        .n_own = ARRAY_SIZE(own),
-        .program = "warpshare mig plan",
-        .help = help,
-};
-
-static void print_object(json_t *json)
-{
-        char *text = json_dumps(json, JSON_INDENT(1));
-
-        puts(text);
-        free(text);
-        json_decref(json);
-}
-
-static int plan_fail(bool is_json, const struct error *err)
-{
-        if (is_json)
-                print_object(json_pack("{s:b, s:s}", "fits", 0, "reason", err->text));
-        return command_line_fail(&mig_command_plan_line, err);
-}
-
-static int plan_one(struct mig_source *source, bool is_json)
+static int plan_one(struct mig_source *source, bool is_json, struct error *err)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         struct mig_plan plan;
-        struct error err;
 
         mig_plan_build(&plan, &source->arena, &source->node, source->wanted);
-        mig_plan_print(&text, &plan, source->config->name, command_line_wants_colours());
+        mig_plan_print(&text, &plan, source->config->name, command_wants_colours());
         if (is_json)
-                print_object(mig_plan_json(&plan, source->config->name));
+                command_print_json(mig_plan_json(&plan, source->config->name), JSON_INDENT(1));
         else
                 fputs(text.data, stdout);
         if (plan.fits)
                 return 0;
-        error_raise(&err, ERROR_INVALID, "%s", mig_plan_reason(&plan, &source->arena));
-        return command_line_fail(&mig_command_plan_line, &err);
+        return error_set(err, ERROR_INVALID, "%s", mig_plan_reason(&plan, &source->arena));
 }
 
 static void plan_choice(struct mig_plan_choice *ret, struct mig_source *source, const struct mig_parted_config *config)
@@ -98,7 +68,7 @@ static int plan_all(struct mig_source *source, bool is_json)
         for (size_t i = 0; i < count; i++)
                 plan_choice(&choices[i], source, &source->parted.configs[i]);
         if (!is_json) {
-                mig_plan_print_choices(&text, choices, count, command_line_wants_colours());
+                mig_plan_print_choices(&text, choices, count, command_wants_colours());
                 fputs(text.data, stdout);
                 return 0;
         }
@@ -108,34 +78,38 @@ static int plan_all(struct mig_source *source, bool is_json)
                                                     ? json_pack("{s:s, s:b, s:s}", "config", choices[i].config, "fits",
                                                               0, "reason", choices[i].problem)
                                                     : mig_plan_json(&choices[i].plan, choices[i].config));
-        print_object(json_pack("{s:o}", "configs", list));
+        command_print_json(json_pack("{s:o}", "configs", list), JSON_INDENT(1));
         return 0;
 }
 
-int mig_command_plan(int argc, char **argv)
+static int mig_plan_run(struct command_call *call, struct error *err)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const char *values[ARRAY_SIZE(own)];
+        const char *file = call->values[NAMED_FILE];
+        const bool is_json = command_has(call, OUTPUT, "json");
+        const bool is_all = command_is_set(call, ALL);
         struct mig_source source;
-        struct option_set set;
-        struct error err;
-        bool is_json;
-        bool is_all;
         int status;
 
-        if (!command_line_read(&mig_command_plan_line, &set, values, &arena, argc, argv, &status))
-                return status;
-        is_json = strcmp(values[OUTPUT], "json") == 0;
-        is_all = strcmp(values[ALL], "true") == 0;
-        if (is_all && *values[CONFIG]) {
-                error_raise(&err, ERROR_INVALID, "--all and --config: only one of them");
-                return command_line_refuse(&mig_command_plan_line, &err);
-        }
-        if (is_all ? mig_source_open_file(&source, &set, values[NAMED_FILE], &err) < 0
-                   : mig_source_open(&source, &set, values[NAMED_FILE], values[CONFIG], false, &err) < 0)
-                status = plan_fail(is_json, &err);
-        else
-                status = is_all ? plan_all(&source, is_json) : plan_one(&source, is_json);
+        if (is_all && *call->values[CONFIG])
+                return command_refuse(err, "--all and --config: only one of them");
+        status = is_all ? mig_source_open_file(&source, &call->set, file, err)
+                        : mig_source_open(&source, &call->set, file, call->values[CONFIG], false, err);
+        if (status == 0)
+                status = is_all ? plan_all(&source, is_json) : plan_one(&source, is_json, err);
+        else if (is_json)
+                command_print_json(json_pack("{s:b, s:s}", "fits", 0, "reason", err->text), JSON_INDENT(1));
         mig_source_close(&source);
         return status;
 }
+
+const struct command mig_command_plan = {
+        .name = "plan",
+        .summary = "show what a configuration would change",
+        .run = mig_plan_run,
+        .is_apart = true,
+        .lost_status = EXIT_INTERRUPTED,
+        .shared = mig_command_shared,
+        COMMAND_OWN(own),
+        .program = "warpshare mig plan",
+        .help = help,
+};

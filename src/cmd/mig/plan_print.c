@@ -21,7 +21,7 @@ struct look {
         bool has_colours;
 };
 
-static const char *colour(const struct look *look, const char *code)
+static const char *plan_colour(const struct look *look, const char *code)
 {
         return look->has_colours ? code : "";
 }
@@ -84,7 +84,7 @@ static void print_row(const struct look *look, const char *head, const struct ro
 {
         unsigned int width = ROW_WIDTH / slices;
 
-        strbuf_printf(look->text, "  %s%-5s%s│", colour(look, DIM), head, colour(look, PLAIN));
+        strbuf_printf(look->text, "  %s%-5s%s│", plan_colour(look, DIM), head, plan_colour(look, PLAIN));
         for (unsigned int slice = 0; slice < slices;) {
                 const struct cell *cell = cell_at(row, slice);
                 unsigned int size = cell ? cell->size : 1;
@@ -94,10 +94,10 @@ static void print_row(const struct look *look, const char *head, const struct ro
                 if (cell)
                         fit_name(name, cell->profile, cell->mark, inner);
                 strbuf_printf(look->text, "%s%-*s%s│",
-                        colour(look, !cell || cell->mark == ' ' ? ""
-                                     : cell->mark == '-'        ? RED
-                                                                : GREEN),
-                        (int)inner, name, colour(look, cell && cell->mark != ' ' ? PLAIN : ""));
+                        plan_colour(look, !cell || cell->mark == ' ' ? ""
+                                          : cell->mark == '-'        ? RED
+                                                                     : GREEN),
+                        (int)inner, name, plan_colour(look, cell && cell->mark != ' ' ? PLAIN : ""));
                 slice += size;
         }
         strbuf_putc(look->text, '\n');
@@ -105,7 +105,7 @@ static void print_row(const struct look *look, const char *head, const struct ro
 
 static void print_text_row(const struct look *look, const char *head, const char *what)
 {
-        strbuf_printf(look->text, "  %s%-5s%s%s\n", colour(look, DIM), head, colour(look, PLAIN), what);
+        strbuf_printf(look->text, "  %s%-5s%s%s\n", plan_colour(look, DIM), head, plan_colour(look, PLAIN), what);
 }
 
 static const char *instance_label(const struct look *look, const struct mig_gpu_instance *instance)
@@ -202,8 +202,8 @@ static void print_gpu(const struct look *look, const struct mig_plan_gpu *plan)
 {
         unsigned int slices = count_slices(&plan->gpu->geometry);
 
-        strbuf_printf(look->text, "%sGPU %u%s  %s  %s: %s\n", colour(look, BOLD), plan->gpu->index, colour(look, PLAIN),
-                plan->gpu->name, plan->gpu->uuid, what_becomes(plan));
+        strbuf_printf(look->text, "%sGPU %u%s  %s  %s: %s\n", plan_colour(look, BOLD), plan->gpu->index,
+                plan_colour(look, PLAIN), plan->gpu->name, plan->gpu->uuid, what_becomes(plan));
         if (plan->problem) {
                 strbuf_printf(look->text, "  %s\n", plan->problem);
                 return;
@@ -228,7 +228,7 @@ void mig_plan_print(struct strbuf *text, const struct mig_plan *plan, const char
         for (size_t i = 0; i < plan->n_gpus; i++)
                 print_gpu(&look, &plan->gpus[i]);
         if (plan->fits)
-                strbuf_printf(text, "\n%s%s%s: %s\n", colour(&look, BOLD), config, colour(&look, PLAIN),
+                strbuf_printf(text, "\n%s%s%s: %s\n", plan_colour(&look, BOLD), config, plan_colour(&look, PLAIN),
                         plan->changes ? "- ends, + is made; nothing is changed yet ('warpshare mig apply')"
                                       : "there is nothing to change");
 }

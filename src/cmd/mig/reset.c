@@ -18,7 +18,7 @@
 #define KILL_MS 5000
 
 /* In the child: |root| is NULL for ours. */
-static void start(const char *root, char **argv)
+static void reset_start(const char *root, char **argv)
 {
         if (dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
                 return;
@@ -73,7 +73,7 @@ int mig_reset(const char *const *uuids, size_t n_uuids, const char *driver_root,
         if (pid == 0) {
                 char *argv[] = {name, reset, flag, list.data, NULL};
 
-                start(has_root ? driver_root : NULL, argv);
+                reset_start(has_root ? driver_root : NULL, argv);
                 _exit(EXIT_NOT_STARTED);
         }
         if (wait_for(pid, &status, timeout_ms, err) < 0)

@@ -1,6 +1,6 @@
 #include "cmd/mig/source.h"
 
-#include "mig/generate.h"
+#include "mig/parted.h"
 
 int mig_source_open_node(struct mig_source *ret, const struct option_set *set, struct error *err)
 {
@@ -16,7 +16,7 @@ int mig_source_open_file(struct mig_source *ret, const struct option_set *set, c
         if (mig_source_open_node(ret, set, err) < 0)
                 return -1;
         if (*file)
-                return mig_parted_read(&ret->parted, &ret->arena, file, command_line_warn, NULL, err);
+                return mig_parted_read(&ret->parted, &ret->arena, file, command_warn, NULL, err);
         mig_generate(&ret->parted, &ret->arena, &ret->node);
         return 0;
 }
@@ -28,7 +28,7 @@ int mig_source_open(struct mig_source *ret, const struct option_set *set, const 
                 return -1;
         if (mig_parted_choose(&ret->config, &ret->parted, name, err) < 0)
                 return -1;
-        mig_parted_warn(ret->config, &ret->node, command_line_warn, NULL);
+        mig_parted_warn(ret->config, &ret->node, command_warn, NULL);
         return mig_parted_resolve(&ret->wanted, &ret->arena, ret->config, &ret->node, is_mode_only, err);
 }
 

@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "cmd/cli/command_line.h"
+#include "cmd/cli/command.h"
 #include "gpu/nvml.h"
 #include "mig/node.h"
 #include "mig/parted.h"

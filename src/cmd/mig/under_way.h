@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "cmd/cli/command_line.h"
+#include "cmd/cli/command.h"
 #include "mig/change.h"
 
 enum mig_mode_change {
@@ -33,7 +33,7 @@ int mig_under_way_open(struct mig_under_way *ret, const struct option_set *set, 
 void mig_under_way_close(struct mig_under_way *work);
 
 /*
- * A change that somebody left half done is finished first, or undone; one that waits for a reboot is given up for the
- * new one.
+ * A change that another process left half done is finished first, or undone; one that waits for a reboot is given up
+ * for the new one.
  */
 int mig_under_way_settle(struct mig_under_way *work, struct error *err) MUST_USE;

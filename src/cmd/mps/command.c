@@ -1,21 +1,17 @@
 /* warpshare mps: the supervisor of this node's MPS control daemons, and commands that query it. */
 #include <errno.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/text.h"
-#include "cmd/cli/command_line.h"
 #include "base/io/init.h"
 #include "base/io/keeper.h"
 #include "cmd/commands.h"
 #include "cmd/mps/command.h"
 #include "cmd/mps/process.h"
-#include "cmd/mps/standalone.h"
-#include "base/io/signals.h"
+#include "cmd/mps/own_plan.h"
 #include "mps/supervisor/shm_mount.h"
 
 /* ---- warpshare mps ---- */
@@ -26,43 +22,26 @@ static const char *const shm_choices[] = {"daemon", "node", NULL};
 #define SHM_MIB_MAX (UINT64_C(1) << 30)
 
 static const struct option run_own[RUN_COUNT] = {
-        [RUN_STANDALONE] = {.flag = "standalone",
-                .environment = {"WARPSHARE_MPS_STANDALONE"},
-                .type = OPTION_BOOL,
-                .fallback = "false",
-                .help = "share the GPUs of a machine without Kubernetes: the daemons come from --config-file, or are one "
-                        "for each GPU, and 'warpshare run' starts programs in shares of them; --mps-directory is then " STANDALONE_ROOT
-                        " by default"},
-        [RUN_GRACE] = {.flag = "grace",
-                .type = OPTION_STRING,
-                .fallback = "20",
-                .argument = "SECONDS",
-                .help = "how long clients may continue after SIGTERM, before their daemon is ended; at most 86400"},
-        [RUN_NO_COMPUTE_MODE] = {.flag = "no-compute-mode",
-                .type = OPTION_BOOL,
-                .fallback = "false",
-                .help = "leave the compute mode of GPUs as it is, instead of EXCLUSIVE_PROCESS while a daemon has them"},
-        [RUN_SHM] = {.flag = "shared-memory",
-                .environment = {"WARPSHARE_MPS_SHARED_MEMORY"},
-                .type = OPTION_CHOICE,
-                .choices = shm_choices,
-                .fallback = "daemon",
-                .argument = "WORD",
-                .help = "who shares one /dev/shm: daemon, the clients of one daemon (where this process may mount, and "
-                        "containers see the mount), or node, all clients of the node"},
-        [RUN_SHM_SIZE] = {.flag = "shared-memory-size",
-                .environment = {"WARPSHARE_MPS_SHARED_MEMORY_SIZE"},
-                .type = OPTION_STRING,
-                .fallback = "0",
-                .argument = "MIB",
-                .help = "the most that /dev/shm of one daemon and its clients may hold; 0: half of the memory of the "
-                        "machine, divided among the daemons by their GPUs"},
-        [RUN_METRICS] = {.flag = "metrics-address",
-                .environment = {"WARPSHARE_MPS_METRICS_ADDRESS"},
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "ADDRESS",
-                .help = "where /metrics and /healthz are served, as 127.0.0.1:9401, [::1]:9401 or :9401; empty: nowhere"},
+        [RUN_STANDALONE] = COMMAND_FLAG("standalone",
+                "share the GPUs of a machine without Kubernetes: the daemons come from --config-file, or are one "
+                "for each GPU, and 'warpshare run' starts programs in shares of them; --mps-directory is then " STANDALONE_ROOT
+                " by default",
+                .environment = {"WARPSHARE_MPS_STANDALONE"}),
+        [RUN_GRACE] = COMMAND_TEXT("grace", "20", "SECONDS",
+                "how long clients may continue after SIGTERM, before their daemon is ended; at most 86400"),
+        [RUN_NO_COMPUTE_MODE] = COMMAND_FLAG("no-compute-mode",
+                "leave the compute mode of GPUs as it is, instead of EXCLUSIVE_PROCESS while a daemon has them"),
+        [RUN_SHM] = COMMAND_CHOICE("shared-memory", shm_choices, "daemon",
+                "who shares one /dev/shm: daemon, the clients of one daemon (where this process may mount, and "
+                "containers see the mount), or node, all clients of the node",
+                .environment = {"WARPSHARE_MPS_SHARED_MEMORY"}),
+        [RUN_SHM_SIZE] = COMMAND_TEXT("shared-memory-size", "0", "MIB",
+                "the most that /dev/shm of one daemon and its clients may hold; 0: half of the memory of the "
+                "machine, divided among the daemons by their GPUs",
+                .environment = {"WARPSHARE_MPS_SHARED_MEMORY_SIZE"}),
+        [RUN_METRICS] = COMMAND_TEXT("metrics-address", "", "ADDRESS",
+                "where /metrics and /healthz are served, as 127.0.0.1:9401, [::1]:9401 or :9401; empty: nowhere",
+                .environment = {"WARPSHARE_MPS_METRICS_ADDRESS"}),
 };
 
 static const char *const run_shared[] = {"config-file", "mig-strategy", "mps-directory", "mps-control",
@@ -88,14 +67,6 @@ static const char run_help[] =
         "SIGHUP writes the state of every daemon into the log. At --log-level debug the log also has what the\n"
         "daemons write into their control.log.\n"
         "\n";
-
-const struct command_line command_mps_line = {
-        .shared = run_shared,
-        .own = run_own,
-        .n_own = RUN_COUNT,
-        .program = "warpshare mps",
-        .help = run_help,
-};
 
 /*
  * Returns 1 in the process that does the work; otherwise |*ret_status| is the exit status. |*is_kept|: a parent starts
@@ -123,49 +94,41 @@ static int command_begin(const struct option_set *set, bool *is_kept, int *ret_s
         return rc != 0;
 }
 
-static int run_supervisor(const struct option_set *set, const char *const *values)
+static int run_supervisor(const struct command_call *call, struct error *err)
 {
-        const bool is_standalone = strcmp(values[RUN_STANDALONE], "true") == 0;
+        const struct option_set *set = &call->set;
         struct mps_process_options options = {
                 .root = option_set_value(set, "mps-directory"),
                 .control = option_set_value(set, "mps-control"),
                 .driver_root = option_set_value(set, "driver-root-ctr-path"),
                 .system_root = option_set_value(set, "system-root"),
                 .nvml_library = option_set_value(set, "nvml-library"),
-                .has_own_shm = strcmp(values[RUN_SHM], "daemon") == 0,
-                .sets_compute_mode = strcmp(values[RUN_NO_COMPUTE_MODE], "true") != 0,
-                .metrics_address = values[RUN_METRICS],
+                .has_own_shm = command_has(call, RUN_SHM, "daemon"),
+                .sets_compute_mode = !command_is_set(call, RUN_NO_COMPUTE_MODE),
+                .metrics_address = call->values[RUN_METRICS],
         };
         struct mps_process process;
         uint64_t grace = 0;
         uint64_t shm_mib = 0;
-        struct error err;
         int status = EXIT_FAILED;
 
-        if (!text_to_uint(values[RUN_GRACE], 86400, &grace)) {
-                error_raise(&err, ERROR_INVALID, "grace: '%.20s' is no number of seconds from 0 to 86400",
-                        values[RUN_GRACE]);
-                return command_line_refuse(&command_mps_line, &err);
-        }
-        if (!text_to_uint(values[RUN_SHM_SIZE], SHM_MIB_MAX, &shm_mib)) {
-                error_raise(&err, ERROR_INVALID, "shared-memory-size: '%.20s' is no number of MiB from 0 to %" PRIu64,
-                        values[RUN_SHM_SIZE], SHM_MIB_MAX);
-                return command_line_refuse(&command_mps_line, &err);
-        }
+        if (command_number(call, RUN_GRACE, " of seconds", 0, 86400, &grace, err) < 0 ||
+                command_number(call, RUN_SHM_SIZE, " of MiB", 0, SHM_MIB_MAX, &shm_mib, err) < 0)
+                return COMMAND_REFUSED;
         options.grace_ms = grace * 1000;
         options.shm_kib = shm_mib * 1024;
-        command_line_setup_log(set, NULL);
+        command_setup_log(set, NULL);
         if (!command_begin(set, &options.is_kept, &status))
                 return status;
         log_info("warpshare mps", LOG_STR("version", WARPSHARE_VERSION), LOG_STR("root", options.root));
-        if (is_standalone)
-                status = standalone_run(set, &options, &err);
-        else if (mps_process_start(&process, &options, &err) < 0)
+        if (command_is_set(call, RUN_STANDALONE))
+                status = standalone_run(set, &options, err);
+        else if (mps_process_start(&process, &options, err) < 0)
                 status = -1;
         else
                 status = mps_process_run(&process);
         if (status < 0) {
-                log_error("cannot start", LOG_ERR(&err));
+                log_error("cannot start", LOG_ERR(err));
                 _exit(EXIT_FAILED); /* daemons on record keep running */
         }
         return status;
@@ -175,36 +138,25 @@ static int run_supervisor(const struct option_set *set, const char *const *value
  * Beside an agent, the daemons are what the agent wants. A variable of the environment may be meant for the agent in
  * the same pod; a flag is meant for this command.
  */
-static bool is_for_standalone_only(const struct option_set *set, struct error *err)
+static int check_standalone_only(const struct option_set *set, struct error *err)
 {
         static const char *const flags[] = {"config-file", "mig-strategy"};
 
         for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
-                if (set->sources[option_find(flags[i])] == OPTION_FLAG) {
-                        error_raise(err, ERROR_INVALID,
+                if (set->sources[option_find(flags[i])] == OPTION_FLAG)
+                        return command_refuse(err,
                                 "--%s: only with --standalone; without it, the agent says which daemons there are",
                                 flags[i]);
-                        return true;
-                }
-        return false;
+        return 0;
 }
 
-static int supervise(int argc, char **argv)
+static int mps_run(struct command_call *call, struct error *err)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const char *values[RUN_COUNT];
-        struct option_set set;
-        struct error err;
-        int status;
-
-        signals_hold(); /* blocked until the loop handles them */
-        if (!command_line_read(&command_mps_line, &set, values, &arena, argc, argv, &status))
-                return status;
-        if (strcmp(values[RUN_STANDALONE], "true") == 0)
-                standalone_set_defaults(&set);
-        else if (is_for_standalone_only(&set, &err))
-                return command_line_refuse(&command_mps_line, &err);
-        return run_supervisor(&set, values);
+        if (command_is_set(call, RUN_STANDALONE))
+                standalone_set_defaults(&call->set);
+        else if (check_standalone_only(&call->set, err) < 0)
+                return COMMAND_REFUSED;
+        return run_supervisor(call, err);
 }
 
 /* ---- mount-shm ---- */
@@ -219,40 +171,27 @@ static const char *const shm_shared[] = {"mps-directory", NULL};
         "using it. Needs a privileged container whose mount of the MPS directory is Bidirectional.\n"                  \
         "\n"
 
-static const struct command_line shm_line = {
-        .shared = shm_shared, .program = "warpshare mps mount-shm", .help = SHM_HELP("warpshare mps")};
-static const struct command_line drop_in_shm_line = {
-        .shared = shm_shared, .program = "mps-control-daemon mount-shm", .help = SHM_HELP("mps-control-daemon")};
-
-static int mount_shm(const struct command_line *line, int argc, char **argv)
+static int mount_shm_run(struct command_call *call, struct error *err)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        struct option_set set;
-        struct error err;
-        const char *root;
+        const char *root = option_set_value(&call->set, "mps-directory");
         bool mounted;
-        int status;
 
-        if (!command_line_read(line, &set, NULL, &arena, argc, argv, &status))
-                return status;
-        root = option_set_value(&set, "mps-directory");
-        if (mps_shm_mount(root, mps_shm_machine_kib(), &mounted, &err) < 0) {
-                fprintf(stderr, "%s\n", err.text);
+        if (mps_shm_mount(root, mps_shm_machine_kib(), &mounted, err) < 0) {
+                fprintf(stderr, "%s\n", err->text);
                 return EXIT_FAILED;
         }
         printf(mounted ? "mounted a tmpfs at '%s/shm'\n" : "a tmpfs is mounted at '%s/shm' already, and stays\n", root);
         return 0;
 }
 
-static int command_mount_shm(int argc, char **argv)
-{
-        return mount_shm(&shm_line, argc, argv);
-}
+#define MOUNT_SHM(of)                                                                                                  \
+        {                                                                                                              \
+                .name = "mount-shm", .summary = "mount the shared memory of MPS, once", .run = mount_shm_run,          \
+                .shared = shm_shared, .program = of " mount-shm", .help = SHM_HELP(of)                                 \
+        }
 
-static int command_drop_in_mount_shm(int argc, char **argv)
-{
-        return mount_shm(&drop_in_shm_line, argc, argv);
-}
+static const struct command mps_command_mount_shm = MOUNT_SHM("warpshare mps");
+const struct command mps_command_drop_in_mount_shm = MOUNT_SHM("mps-control-daemon");
 
 /* ---- exec-in-shm ---- */
 
@@ -274,32 +213,28 @@ static int command_exec_in_shm(int argc, char **argv)
         return EXIT_FAILED;
 }
 
-/* ---- the table of commands ---- */
+/* ---- the command ---- */
 
-const struct command command_mps_table[] = {
-        {"status", "show the daemons and their state", mps_command_status, &mps_command_status_line, NULL},
-        {"ping", "ask the supervisor for a sign of life", mps_command_ping, &mps_command_ping_line, NULL},
-        {"mount-shm", "mount the shared memory of MPS, once", command_mount_shm, &shm_line, NULL},
-        {"uninstall", "undo all of it, where no supervisor runs", mps_command_uninstall, &mps_command_uninstall_line,
-                NULL},
-        {0},
-};
+static const struct command *const below[] = {
+        &mps_command_status, &mps_command_ping, &mps_command_mount_shm, &mps_command_uninstall, NULL};
 
-const struct command command_mps_control_daemon_table[] = {
-        {"mount-shm", "mount the shared memory of MPS, once", command_drop_in_mount_shm, &drop_in_shm_line, NULL},
-        {0},
-};
-
-int command_mps(int argc, char **argv)
+static int mps_begin(int argc, char **argv)
 {
-        const struct command *below = argc > 1 ? command_find(command_mps_table, argv[1]) : NULL;
-
         if (argc > 1 && strcmp(argv[1], MPS_EXEC_IN_SHM) == 0)
                 return command_exec_in_shm(argc - 1, argv + 1);
-        if (argc > 1 && !below && argv[1][0] != '-')
-                return command_refuse_word("warpshare mps", command_mps_table, argv[1]);
-
-        signal(SIGPIPE, SIG_IGN); /* writing to a socket that the peer has closed must return an error, not end the
-                                   * process */
-        return below ? below->run(argc - 1, argv + 1) : supervise(argc, argv);
+        signal(SIGPIPE, SIG_IGN); /* writing to a socket that the peer has closed returns an error then */
+        return -1;
 }
+
+const struct command command_mps = {
+        .name = "mps",
+        .summary = "supervise this node's MPS control daemons",
+        .run = mps_run,
+        .begin = mps_begin,
+        .below = below,
+        .is_service = true,
+        .shared = run_shared,
+        COMMAND_OWN(run_own),
+        .program = "warpshare mps",
+        .help = run_help,
+};

@@ -1,12 +1,9 @@
-/* The commands below `warpshare mps` that have a file each. argv[0] is the word of the command. */
+/* The commands below `warpshare mps` that have a file each. */
 #pragma once
 
-#include "cmd/cli/command_line.h"
+#include "cmd/cli/command.h"
 
-int mps_command_ping(int argc, char **argv);
-int mps_command_status(int argc, char **argv);
-int mps_command_uninstall(int argc, char **argv);
-
-extern const struct command_line mps_command_ping_line;
-extern const struct command_line mps_command_status_line;
-extern const struct command_line mps_command_uninstall_line;
+extern const struct command mps_command_ping;
+extern const struct command mps_command_status;
+extern const struct command mps_command_uninstall;
+extern const struct command mps_command_drop_in_mount_shm; /* of mps-control-daemon */

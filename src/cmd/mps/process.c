@@ -97,7 +97,7 @@ static int serve_metrics(struct mps_process *process, struct error *err)
                 .loop = &process->loop,
                 .address = address,
                 .metrics = write_metrics,
-                .ailment = find_ailment,
+                .unhealthy_reason = find_ailment,
                 .data = process,
         };
 

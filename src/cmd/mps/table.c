@@ -1,32 +1,22 @@
 #include "cmd/mps/table.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
-#define COLUMNS 9U
-#define STATE 2U
+#include "cmd/cli/columns.h"
 
-struct row {
-        char cells[COLUMNS][600];
-        enum mps_state state;
-};
-
-static const char *const heads[COLUMNS] = {
-        "DAEMON", "UNIT", "STATE", "SINCE", "SERVERS", "CLIENTS", "MEMORY", "TIER", "REASON"};
-
-static void put_age(char *text, size_t size, int64_t seconds)
+static void add_age(struct columns *columns, int64_t seconds)
 {
         if (seconds < 0 || seconds > INT64_C(10000) * 86400)
-                snprintf(text, size, "-");
+                columns_add(columns, "-");
         else if (seconds < 120)
-                snprintf(text, size, "%" PRId64 "s", seconds);
+                columns_add(columns, "%" PRId64 "s", seconds);
         else if (seconds < 7200)
-                snprintf(text, size, "%" PRId64 "m", seconds / 60);
+                columns_add(columns, "%" PRId64 "m", seconds / 60);
         else if (seconds < 172800)
-                snprintf(text, size, "%" PRId64 "h", seconds / 3600);
+                columns_add(columns, "%" PRId64 "h", seconds / 3600);
         else
-                snprintf(text, size, "%" PRId64 "d", seconds / 86400);
+                columns_add(columns, "%" PRId64 "d", seconds / 86400);
 }
 
 static bool is_on_unit(const struct mps_daemon_status *daemon, const struct mps_client *client, const char *unit)
@@ -34,8 +24,8 @@ static bool is_on_unit(const struct mps_daemon_status *daemon, const struct mps_
         return client->unit ? strcmp(client->unit, unit) == 0 : daemon->n_units == 1;
 }
 
-/* For a serving daemon: whether the memory of its containers is limited as a whole. */
-static void put_limits(char *text, size_t size, const struct mps_daemon_status *daemon)
+/* Why it does not serve; else whether the memory of its containers is limited as a whole, or what else is notable. */
+static void add_reason(struct columns *columns, const struct mps_daemon_status *daemon)
 {
         const char *problem = NULL;
         size_t missing = 0;
@@ -44,40 +34,14 @@ static void put_limits(char *text, size_t size, const struct mps_daemon_status *
                 missing += !daemon->limits[i].is_in_force;
                 problem = problem ? problem : daemon->limits[i].problem;
         }
-        if (problem)
-                snprintf(text, size, "the memory of %zu of %zu containers is not limited as a whole: %s", missing,
+        if (problem && !daemon->reason)
+                columns_add(columns, "the memory of %zu of %zu containers is not limited as a whole: %s", missing,
                         daemon->n_limits, problem);
+        else
+                columns_add(columns, "%s", daemon->reason ? daemon->reason : daemon->notice ? daemon->notice : "");
 }
 
-/* |unit| NULL: a daemon without one. */
-static void make_row(struct row *row, const struct mps_daemon_status *daemon, const char *unit, int64_t now)
-{
-        size_t size = sizeof(row->cells[0]);
-        unsigned int clients = 0;
-        uint64_t bytes = 0;
-
-        for (size_t i = 0; unit && i < daemon->n_clients; i++)
-                if (is_on_unit(daemon, &daemon->clients[i], unit)) {
-                        clients++;
-                        bytes += daemon->clients[i].memory == UINT64_MAX ? 0 : daemon->clients[i].memory;
-                }
-        row->state = daemon->state;
-        snprintf(row->cells[0], size, "%s", daemon->name);
-        snprintf(row->cells[1], size, "%s", unit ? unit : "-");
-        snprintf(row->cells[STATE], size, "%s", mps_state_name(daemon->state));
-        put_age(row->cells[3], size, now - daemon->since);
-        snprintf(row->cells[4], size, "%zu", daemon->n_servers);
-        snprintf(row->cells[5], size, "%u/%u", clients, daemon->max_clients);
-        snprintf(row->cells[6], size, "%" PRIu64 " MiB", bytes >> 20);
-        snprintf(row->cells[7], size, "%s", mps_daemon_promise(daemon, unit));
-        snprintf(row->cells[8], size, "%s", daemon->reason ? daemon->reason : "");
-        if (!daemon->reason)
-                put_limits(row->cells[8], size, daemon);
-        if (!*row->cells[8] && daemon->notice)
-                snprintf(row->cells[8], size, "%s", daemon->notice);
-}
-
-static const char *colour_of(enum mps_state state)
+static const char *state_colour(enum mps_state state)
 {
         static const char *const colours[] = {
                 [MPS_OFF] = "\033[2m",
@@ -91,54 +55,47 @@ static const char *colour_of(enum mps_state state)
         return colours[state];
 }
 
-/* The last column is not padded. |colour| NULL: none. */
-static void put_row(struct strbuf *text, const char *const *cells, const size_t *widths, const char *colour)
+/* |unit| NULL: a daemon without one. */
+static void add_daemon_row(struct columns *columns, const struct mps_daemon_status *daemon, const char *unit,
+        int64_t now, bool has_colours)
 {
-        for (unsigned int i = 0; i < COLUMNS; i++) {
-                bool is_last = i + 1 == COLUMNS || (i + 2 == COLUMNS && !*cells[i + 1]);
+        unsigned int clients = 0;
+        uint64_t bytes = 0;
 
-                if (colour && i == STATE)
-                        strbuf_puts(text, colour);
-                strbuf_puts(text, cells[i]);
-                if (colour && i == STATE)
-                        strbuf_puts(text, "\033[0m");
-                if (is_last)
-                        break;
-                strbuf_printf(text, "%*s", (int)(widths[i] + 2 - strlen(cells[i])), "");
-        }
-        strbuf_putc(text, '\n');
+        for (size_t i = 0; unit && i < daemon->n_clients; i++)
+                if (is_on_unit(daemon, &daemon->clients[i], unit)) {
+                        clients++;
+                        bytes += daemon->clients[i].memory == UINT64_MAX ? 0 : daemon->clients[i].memory;
+                }
+        columns_add(columns, "%s", daemon->name);
+        columns_add(columns, "%s", unit ? unit : "-");
+        columns_add(columns, "%s", mps_state_name(daemon->state));
+        if (has_colours)
+                columns_tint(columns, state_colour(daemon->state));
+        add_age(columns, now - daemon->since);
+        columns_add(columns, "%zu", daemon->n_servers);
+        columns_add(columns, "%u/%u", clients, daemon->max_clients);
+        columns_add(columns, "%" PRIu64 " MiB", bytes >> 20);
+        columns_add(columns, "%s", mps_daemon_promise(daemon, unit));
+        add_reason(columns, daemon);
 }
 
 void mps_table_print(struct strbuf *text, const struct mps_status *status, int64_t now, bool has_colours)
 {
-        size_t widths[COLUMNS];
-        struct row *rows;
-        size_t n_rows = 0;
+        static const struct column list[] = {
+                {"DAEMON"}, {"UNIT"}, {"STATE"}, {"SINCE"}, {"SERVERS"}, {"CLIENTS"}, {"MEMORY"}, {"TIER"}, {"REASON"}};
+        struct columns columns;
 
-        for (size_t i = 0; i < status->n_daemons; i++)
-                n_rows += MAX(status->daemons[i].n_units, 1U);
-        rows = xcalloc(n_rows + 1, sizeof(*rows));
-        n_rows = 0;
+        columns_init(&columns, list, ARRAY_SIZE(list));
+        columns.keeps_idle = true;
         for (size_t i = 0; i < status->n_daemons; i++) {
                 const struct mps_daemon_status *daemon = &status->daemons[i];
 
                 for (size_t j = 0; j < MAX(daemon->n_units, 1U); j++)
-                        make_row(&rows[n_rows++], daemon, daemon->n_units ? daemon->units[j] : NULL, now);
+                        add_daemon_row(&columns, daemon, daemon->n_units ? daemon->units[j] : NULL, now, has_colours);
         }
-        for (unsigned int i = 0; i < COLUMNS; i++) {
-                widths[i] = strlen(heads[i]);
-                for (size_t j = 0; j < n_rows; j++)
-                        widths[i] = MAX(widths[i], strlen(rows[j].cells[i]));
-        }
-        put_row(text, heads, widths, NULL);
-        for (size_t j = 0; j < n_rows; j++) {
-                const char *cells[COLUMNS];
-
-                for (unsigned int i = 0; i < COLUMNS; i++)
-                        cells[i] = rows[j].cells[i];
-                put_row(text, cells, widths, has_colours ? colour_of(rows[j].state) : NULL);
-        }
-        free(rows);
+        columns_print(text, &columns, "", false);
+        columns_done(&columns);
 }
 
 /* In the order of the table above. */

@@ -2,8 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cmd/cli/command.h"
-#include "cmd/cli/command_line.h"
 #include "cmd/mps/command.h"
 #include "cmd/uninstall/mps.h"
 
@@ -19,14 +17,8 @@ static const char help[] =
         "it. What is in use or mounted stays, and is reported. May be run again.\n"
         "\n";
 
-const struct command_line mps_command_uninstall_line = {
-        .shared = shared,
-        .program = "warpshare mps uninstall",
-        .help = help,
-};
-
 /* Returns how many things are left. */
-static size_t uninstall_print(const struct removals *removals, const char *root)
+static size_t mps_uninstall_print(const struct removals *removals, const char *root)
 {
         size_t n_left = removals_count(removals, REMOVAL_LEFT);
         size_t n_removed = 0;
@@ -50,8 +42,9 @@ static size_t uninstall_print(const struct removals *removals, const char *root)
         return n_left;
 }
 
-static int uninstall(const struct option_set *set)
+static int mps_uninstall_run(struct command_call *call, struct error *err)
 {
+        const struct option_set *set = &call->set;
         const struct mps_removal_options options = {
                 .root = option_set_value(set, "mps-directory"),
                 .control = option_set_value(set, "mps-control"),
@@ -59,11 +52,11 @@ static int uninstall(const struct option_set *set)
                 .nvml_library = option_set_value(set, "nvml-library"),
         };
         _cleanup_(removals_done) struct removals removals = {.is_dry = false};
-        struct error err;
 
-        switch (mps_removal_run(&removals, &options, &err)) {
+        command_setup_log(set, "text");
+        switch (mps_removal_run(&removals, &options, err)) {
         case 0:
-                return uninstall_print(&removals, options.root) > 0 ? EXIT_FAILED : 0;
+                return mps_uninstall_print(&removals, options.root) > 0 ? EXIT_FAILED : 0;
         case MPS_REMOVAL_NOTHING:
                 printf("'%s' is not there: nothing to do\n", options.root);
                 return 0;
@@ -71,19 +64,16 @@ static int uninstall(const struct option_set *set)
                 fprintf(stderr, "an MPS supervisor runs with '%s': end it first\n", options.root);
                 return EXIT_FAILED;
         default:
-                fprintf(stderr, "%s\n", err.text);
+                fprintf(stderr, "%s\n", err->text);
                 return EXIT_FAILED;
         }
 }
 
-int mps_command_uninstall(int argc, char **argv)
-{
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        struct option_set set;
-        int status;
-
-        if (!command_line_read(&mps_command_uninstall_line, &set, NULL, &arena, argc, argv, &status))
-                return status;
-        command_line_setup_log(&set, "text");
-        return uninstall(&set);
-}
+const struct command mps_command_uninstall = {
+        .name = "uninstall",
+        .summary = "undo all of it, where no supervisor runs",
+        .run = mps_uninstall_run,
+        .shared = shared,
+        .program = "warpshare mps uninstall",
+        .help = help,
+};

@@ -18,7 +18,6 @@
 
 #include "base/complaint.h"
 #include "base/log.h"
-#include "cmd/cli/command_line.h"
 #include "cmd/commands.h"
 #include "cmd/nvidia/process_find.h"
 #include "config/config.h"
@@ -36,39 +35,21 @@
 /* Wait before a retry: a destination that cannot be written, a process that cannot be signalled. */
 #define RETRY_MS UINT64_C(5000)
 
-enum own_option { ONESHOT, LABEL, SOURCE, PLACE, DEFAULT, FALLBACKS, SEND_SIGNAL, SIGNAL, PROCESS, OWN_COUNT };
+enum own_option { ONESHOT, LABEL, SOURCE, PLACE, DEFAULT, FALLBACKS, SEND_SIGNAL, SIGNAL, PROCESS };
 
-static const struct option own[OWN_COUNT] = {
-        [ONESHOT] = {.flag = "oneshot",
-                .environment = {"ONESHOT"},
-                .type = OPTION_BOOL,
-                .fallback = "false",
-                .help = "choose once and end, as an init container does"},
-        [LABEL] = {.flag = "node-label",
-                .environment = {"NODE_LABEL"},
-                .type = OPTION_STRING,
-                .fallback = "nvidia.com/device-plugin.config",
-                .argument = "KEY",
-                .help = "label of the node that holds the name of its configuration"},
-        [SOURCE] = {.flag = "config-file-srcdir",
-                .environment = {"CONFIG_FILE_SRCDIR"},
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "PATH",
-                .help = "folder of the configurations: a mounted ConfigMap; needed"},
-        [PLACE] = {.flag = "config-file-dst",
-                .environment = {"CONFIG_FILE_DST"},
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "PATH",
-                .help = "file of the chosen configuration; needed"},
-        [DEFAULT] = {.flag = "default-config",
-                .environment = {"DEFAULT_CONFIG"},
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "NAME",
-                .help = "configuration of a node without the label, or with a label that names no existing "
-                        "configuration"},
+static const struct option own[] = {
+        [ONESHOT] =
+                COMMAND_FLAG("oneshot", "choose once and end, as an init container does", .environment = {"ONESHOT"}),
+        [LABEL] = COMMAND_TEXT("node-label", "nvidia.com/device-plugin.config", "KEY",
+                "label of the node that holds the name of its configuration", .environment = {"NODE_LABEL"}),
+        [SOURCE] = COMMAND_TEXT("config-file-srcdir", "", "PATH",
+                "folder of the configurations: a mounted ConfigMap; needed", .environment = {"CONFIG_FILE_SRCDIR"}),
+        [PLACE] = COMMAND_TEXT("config-file-dst", "", "PATH", "file of the chosen configuration; needed",
+                .environment = {"CONFIG_FILE_DST"}),
+        [DEFAULT] = COMMAND_TEXT("default-config", "", "NAME",
+                "configuration of a node without the label, or with a label that names no existing "
+                "configuration",
+                .environment = {"DEFAULT_CONFIG"}),
         [FALLBACKS] = {.flag = "fallback-strategies",
                 .environment = {"FALLBACK_STRATEGIES"},
                 .type = OPTION_WORDS, /* not of config_fallback_words: NVIDIA's reads a word only when it is its turn */
@@ -81,18 +62,9 @@ static const struct option own[OWN_COUNT] = {
                 .type = OPTION_BOOL,
                 .fallback = "true",
                 .help = "signal the process when its configuration changed"},
-        [SIGNAL] = {.flag = "signal",
-                .environment = {"SIGNAL"},
-                .type = OPTION_STRING,
-                .fallback = "1",
-                .argument = "NUMBER",
-                .help = "the signal; 1 is SIGHUP"},
-        [PROCESS] = {.flag = "process-to-signal",
-                .environment = {"PROCESS_TO_SIGNAL"},
-                .type = OPTION_STRING,
-                .fallback = "nvidia-device-plugin",
-                .argument = "NAME",
-                .help = "the first argument of that process, with or without its folder"},
+        [SIGNAL] = COMMAND_TEXT("signal", "1", "NUMBER", "the signal; 1 is SIGHUP", .environment = {"SIGNAL"}),
+        [PROCESS] = COMMAND_TEXT("process-to-signal", "nvidia-device-plugin", "NAME",
+                "the first argument of that process, with or without its folder", .environment = {"PROCESS_TO_SIGNAL"}),
 };
 
 struct manager {
@@ -400,31 +372,32 @@ static void warn_of_fallbacks(const char *list)
                 struct error err;
                 size_t position;
 
-                if (length > 0 && word_check(list, length, config_fallback_words, NULL, &position, &err) < 0)
+                if (length > 0 && word_check(list, length, config_fallback_words, &position, &err) < 0)
                         log_warn("fallback strategy ignored", LOG_ERR(&err));
                 list += length;
                 list += *list == ',';
         }
 }
 
-static int run_manager(const struct option_set *set, const char *const *values, int number, struct arena *arena)
+static int run_manager(struct command_call *call, int number)
 {
+        const char *const *values = call->values;
         struct manager manager = {
                 .values = values,
                 .rules = config_rules_of(values[DEFAULT], values[FALLBACKS]),
-                .is_oneshot = strcmp(values[ONESHOT], "true") == 0,
-                .signal = strcmp(values[SEND_SIGNAL], "true") == 0 ? number : 0,
+                .is_oneshot = command_is_set(call, ONESHOT),
+                .signal = command_is_set(call, SEND_SIGNAL) ? number : 0,
         };
         struct error err;
 
-        command_line_setup_log(set, "klog");
+        command_setup_log(&call->set, "klog");
         warn_of_fallbacks(values[FALLBACKS]);
-        prepare_check(&manager, arena);
+        prepare_check(&manager, &call->arena);
         loop_init(&manager.loop);
         uv_timer_init(&manager.loop, &manager.retry);
         manager.retry.data = &manager;
         log_info("Starting config-manager", LOG_STR("version", "Warpshare " WARPSHARE_VERSION));
-        if (config_manager_start(&manager, set, &err) < 0) {
+        if (config_manager_start(&manager, &call->set, &err) < 0) {
                 log_error("cannot start", LOG_ERR(&err));
                 config_manager_stop(&manager, EXIT_FAILED);
         }
@@ -448,22 +421,13 @@ static const char help[] =
         "klog's format.\n"
         "\n";
 
-const struct command_line command_config_manager_line = {
-        .shared = shared,
-        .own = own,
-        .n_own = OWN_COUNT,
-        .program = PROGRAM,
-        .help = help,
-        .version = "Config Manager version " WARPSHARE_VERSION "\ncommit: " WARPSHARE_COMMIT,
-        .is_drop_in = true,
-};
-
-static int check_values(const struct option_set *set, const char *const *values, int64_t *number, struct error *err)
+static int check_values(const struct command_call *call, int64_t *number, struct error *err)
 {
+        const char *const *values = call->values;
         static const enum own_option needed[] = {LABEL, SOURCE, PLACE};
         const char *text = *values[SIGNAL] ? values[SIGNAL] : own[SIGNAL].fallback; /* charts set it empty */
 
-        if (!*option_set_value(set, "node-name"))
+        if (!*option_set_value(&call->set, "node-name"))
                 return error_set(err, ERROR_INVALID, "node-name: is needed, use --node-name or NODE_NAME");
         for (size_t i = 0; i < ARRAY_SIZE(needed); i++)
                 if (!*values[needed[i]])
@@ -474,21 +438,24 @@ static int check_values(const struct option_set *set, const char *const *values,
         return 0;
 }
 
-int command_config_manager(int argc, char **argv)
+static int config_manager_run(struct command_call *call, struct error *err)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const char *values[OWN_COUNT];
-        struct option_set set;
-        struct error err;
         int64_t number;
-        int status;
 
-        signals_hold();           /* blocked until the loop handles them */
-        signal(SIGPIPE, SIG_IGN); /* writing to a socket that the peer has closed must return an error, not end the
-                                   * process */
-        if (!command_line_read(&command_config_manager_line, &set, values, &arena, argc, argv, &status))
-                return status;
-        if (check_values(&set, values, &number, &err) < 0)
-                return command_line_refuse(&command_config_manager_line, &err);
-        return run_manager(&set, values, (int)number, &arena);
+        if (check_values(call, &number, err) < 0)
+                return COMMAND_REFUSED;
+        return run_manager(call, (int)number);
 }
+
+const struct command command_config_manager = {
+        .name = "config-manager",
+        .summary = "choose a configuration by the node's label, as a drop-in for NVIDIA's config manager",
+        .run = config_manager_run,
+        .is_service = true,
+        .shared = shared,
+        COMMAND_OWN(own),
+        .program = PROGRAM,
+        .help = help,
+        .version = "Config Manager version " WARPSHARE_VERSION "\ncommit: " WARPSHARE_COMMIT,
+        .is_drop_in = true,
+};

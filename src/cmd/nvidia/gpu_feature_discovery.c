@@ -51,7 +51,6 @@ enum {
         KUBE_API_QPS,
         KUBE_API_BURST,
         NAMESPACE,
-        OWN_COUNT
 };
 
 /* No defaults: what is not set here may come from the file. */
@@ -110,12 +109,8 @@ static const struct option own[] = {
                 .type = OPTION_STRING,
                 .argument = "N",
                 .help = "the same"},
-        [NAMESPACE] = {.flag = "namespace",
-                .environment = {"NAMESPACE"},
-                .type = OPTION_STRING,
-                .fallback = "default",
-                .argument = "NAME",
-                .help = "namespace of the NodeFeature"},
+        [NAMESPACE] = COMMAND_TEXT(
+                "namespace", "default", "NAME", "namespace of the NodeFeature", .environment = {"NAMESPACE"}),
 };
 
 static const char *const shared[] = {"device-discovery-strategy", "driver-root-ctr-path", "kubeconfig", "node-name",
@@ -129,16 +124,6 @@ static const char help[] =
         "and the GPUs again, and so does a change of the configuration file; SIGTERM ends it and removes the\n"
         "file. Log lines have klog's format.\n"
         "\n";
-
-const struct command_line command_gpu_feature_discovery_line = {
-        .shared = shared,
-        .own = own,
-        .n_own = OWN_COUNT,
-        .program = PROGRAM,
-        .help = help,
-        .version = "GPU Feature Discovery version " WARPSHARE_VERSION "\ncommit: " WARPSHARE_COMMIT,
-        .is_drop_in = true,
-};
 
 /* Combined from command line, environment and file. Strings live as long as options and settings. */
 struct wishes {
@@ -475,26 +460,6 @@ static int gpu_feature_discovery_start(struct discovery *discovery, struct error
         return 0;
 }
 
-static int gpu_feature_discovery_run(const struct option_set *options, const char *const *values)
-{
-        struct discovery discovery = {.options = options, .values = values};
-        struct error err;
-
-        command_line_setup_log(options, "klog");
-        loop_init(&discovery.loop);
-        log_info("Starting GPU Feature Discovery.", LOG_STR("version", "Warpshare " WARPSHARE_VERSION));
-        if (gpu_feature_discovery_start(&discovery, &err) < 0) {
-                log_error("cannot start", LOG_ERR(&err));
-                _exit(EXIT_FAILED); /* nothing is published yet */
-        }
-        uv_run(&discovery.loop, UV_RUN_DEFAULT);
-        inventory_free(discovery.inventory);
-        settings_unref(discovery.settings);
-        labels_warnings_done(&discovery.warnings);
-        uv_loop_close(&discovery.loop);
-        return discovery.status;
-}
-
 /*
  * Options that the agent's table also has, but with other names in the environment. No container gets MPS mounts from
  * here, so the host's MPS root does not matter.
@@ -509,18 +474,35 @@ static void settle_shared(struct option_set *set, const char *const *values)
         set->values[option_find("mps-root")] = "/run/nvidia/mps";
 }
 
-int command_gpu_feature_discovery(int argc, char **argv)
+static int gpu_feature_discovery_run(struct command_call *call, struct error *err)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const char *values[OWN_COUNT];
-        struct option_set set;
-        int status;
+        struct discovery discovery = {.options = &call->set, .values = call->values};
 
-        signals_hold();           /* blocked until the loop handles them */
-        signal(SIGPIPE, SIG_IGN); /* writing to a socket that the peer has closed must return an error, not end the
-                                   * process */
-        if (!command_line_read(&command_gpu_feature_discovery_line, &set, values, &arena, argc, argv, &status))
-                return status;
-        settle_shared(&set, values);
-        return gpu_feature_discovery_run(&set, values);
+        settle_shared(&call->set, call->values);
+        command_setup_log(&call->set, "klog");
+        loop_init(&discovery.loop);
+        log_info("Starting GPU Feature Discovery.", LOG_STR("version", "Warpshare " WARPSHARE_VERSION));
+        if (gpu_feature_discovery_start(&discovery, err) < 0) {
+                log_error("cannot start", LOG_ERR(err));
+                _exit(EXIT_FAILED); /* nothing is published yet */
+        }
+        uv_run(&discovery.loop, UV_RUN_DEFAULT);
+        inventory_free(discovery.inventory);
+        settings_unref(discovery.settings);
+        labels_warnings_done(&discovery.warnings);
+        uv_loop_close(&discovery.loop);
+        return discovery.status;
 }
+
+const struct command command_gpu_feature_discovery = {
+        .name = "gpu-feature-discovery",
+        .summary = "label the node, as a drop-in for NVIDIA's GPU feature discovery",
+        .run = gpu_feature_discovery_run,
+        .is_service = true,
+        .shared = shared,
+        COMMAND_OWN(own),
+        .program = PROGRAM,
+        .help = help,
+        .version = "GPU Feature Discovery version " WARPSHARE_VERSION "\ncommit: " WARPSHARE_COMMIT,
+        .is_drop_in = true,
+};

@@ -22,7 +22,6 @@
 #include "base/complaint.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "cmd/cli/command_line.h"
 #include "cmd/commands.h"
 #include "cmd/nvidia/mig_clients.h"
 #include "cmd/nvidia/mig_configurations.h"
@@ -60,17 +59,13 @@ enum own_option {
         DEV_ROOT_CTR,
         HOOK,
         POD_NAMESPACE,
-        OWN_COUNT
 };
 
-#define PATH_OPTION(name, variable, preset, text)                                                                      \
-        {                                                                                                              \
-                .flag = name, .environment = {variable}, .type = OPTION_STRING, .fallback = preset,                    \
-                .argument = "PATH", .help = text                                                                       \
-        }
+#define PATH_OPTION(name, variable, preset, meaning)                                                                   \
+        COMMAND_TEXT(name, preset, "PATH", meaning, .environment = {variable})
 #define ACCEPTED "accepted, and not needed"
 
-static const struct option own[OWN_COUNT] = {
+static const struct option own[] = {
         [CONFIG_FILE] = PATH_OPTION("config-file", "CONFIG_FILE", "",
                 "MIG configurations, in the format of mig-parted; empty: one for each profile of the GPUs"),
         [DEFAULT_FILE] = PATH_OPTION("default-config-file", "DEFAULT_CONFIG_FILE", "",
@@ -86,40 +81,26 @@ static const struct option own[OWN_COUNT] = {
                 "accepted; kubelet has no GPU opened, and goes on"),
         [CLIENTS_FILE] =
                 PATH_OPTION("gpu-clients-file", "GPU_CLIENTS_FILE", "", "services of the host that have GPUs opened"),
-        [REBOOT] = {.flag = "with-reboot",
-                .environment = {"WITH_REBOOT"},
-                .type = OPTION_BOOL,
-                .fallback = "false",
-                .help = "reboot the node where the driver needs it to change the MIG mode; once"},
-        [SHUTDOWN] = {.flag = "with-shutdown-host-gpu-clients",
-                .environment = {"WITH_SHUTDOWN_HOST_GPU_CLIENTS"},
-                .type = OPTION_BOOL,
-                .fallback = "false",
-                .help = "stop the services of --gpu-clients-file during a change"},
-        [NAMESPACE] = {.flag = "default-gpu-clients-namespace",
-                .environment = {"DEFAULT_GPU_CLIENTS_NAMESPACE"},
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "NAME",
-                .help = "accepted; pods of the components are looked for in every namespace"},
-        [CDI] = {.flag = "cdi-enabled",
-                .environment = {"CDI_ENABLED"},
-                .type = OPTION_BOOL,
-                .fallback = "false",
-                .help = "accepted; the specification of management devices is not written"},
+        [REBOOT] = COMMAND_FLAG("with-reboot", "reboot the node where the driver needs it to change the MIG mode; once",
+                .environment = {"WITH_REBOOT"}),
+        [SHUTDOWN] = COMMAND_FLAG("with-shutdown-host-gpu-clients",
+                "stop the services of --gpu-clients-file during a change",
+                .environment = {"WITH_SHUTDOWN_HOST_GPU_CLIENTS"}),
+        [NAMESPACE] = COMMAND_TEXT("default-gpu-clients-namespace", "", "NAME",
+                "accepted; pods of the components are looked for in every namespace",
+                .environment = {"DEFAULT_GPU_CLIENTS_NAMESPACE"}),
+        [CDI] = COMMAND_FLAG("cdi-enabled", "accepted; the specification of management devices is not written",
+                .environment = {"CDI_ENABLED"}),
         [DRIVER_ROOT] = PATH_OPTION("driver-root", "NVIDIA_DRIVER_ROOT", "", ACCEPTED),
         [DRIVER_ROOT_CTR] = PATH_OPTION("driver-root-ctr-path", "DRIVER_ROOT_CTR_PATH", "/run/nvidia/driver",
                 "where the driver root is mounted in this container"),
         [DEV_ROOT] = PATH_OPTION("dev-root", "NVIDIA_DEV_ROOT", "", ACCEPTED),
         [DEV_ROOT_CTR] = PATH_OPTION("dev-root-ctr-path", "DEV_ROOT_CTR_PATH", "", ACCEPTED),
         [HOOK] = PATH_OPTION("nvidia-cdi-hook-path", "NVIDIA_CDI_HOOK_PATH", "", ACCEPTED),
-        [POD_NAMESPACE] = {.flag = "namespace",
-                .environment = {"POD_NAMESPACE"},
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "NAME",
-                .help = "where the Operator runs: its validation runs again after a change, and a ConfigMap has the "
-                        "configurations; empty: neither"},
+        [POD_NAMESPACE] = COMMAND_TEXT("namespace", "", "NAME",
+                "where the Operator runs: its validation runs again after a change, and a ConfigMap has the "
+                "configurations; empty: neither",
+                .environment = {"POD_NAMESPACE"}),
 };
 
 struct mig_program {
@@ -263,7 +244,7 @@ static void wait_for_components(uv_timer_t *timer)
                 list_pods(program, on_pods);
 }
 
-/* ---- everything goes on ---- */
+/* ---- everything continues ---- */
 
 static void restore(uv_timer_t *timer);
 
@@ -532,7 +513,7 @@ static int run_program(const struct option_set *set, const char *const *values)
 
         program.reading =
                 mig_run_reading(&program.arena, values[DRIVER_ROOT_CTR], option_set_value(set, "nvml-library"));
-        command_line_setup_log(set, "klog");
+        command_setup_log(set, "klog");
         loop_init(&program.loop);
         uv_timer_init(&program.loop, &program.timer);
         program.timer.data = &program;
@@ -564,41 +545,35 @@ static const char help[] =
         "undone, and tried again. SIGHUP looks at the configuration again; SIGTERM ends it, and the next one goes on.\n"
         "\n";
 
-const struct command_line command_nvidia_mig_manager_line = {
+static int mig_program_run(struct command_call *call, struct error *err)
+{
+        const char *const *values = call->values;
+
+        if (!*option_set_value(&call->set, "node-name"))
+                return command_refuse(err, "node-name: is needed, use --node-name or NODE_NAME");
+        if (*values[CONFIG_FILE] && access(values[CONFIG_FILE], R_OK) < 0)
+                return command_refuse(err, "config-file: '%s' cannot be read", values[CONFIG_FILE]);
+        return run_program(&call->set, values);
+}
+
+static int mig_program_begin(int argc, char **argv)
+{
+        if (argc > 1 && strcmp(argv[1], "chroot") == 0) /* a child of ours */
+                mig_services_enter(argc - 1, argv + 1);
+        return -1;
+}
+
+const struct command command_nvidia_mig_manager = {
+        .name = "nvidia-mig-manager",
+        .summary = "the MIG geometry by the node's label, as a drop-in for NVIDIA's MIG manager",
+        .run = mig_program_run,
+        .begin = mig_program_begin,
+        .is_service = true,
         .shared = shared,
-        .own = own,
-        .n_own = OWN_COUNT,
+        COMMAND_OWN(own),
         .program = PROGRAM,
         .help = help,
         .version = PROGRAM " version " WARPSHARE_VERSION " (Warpshare)\ncommit: " WARPSHARE_COMMIT,
         .passes_words = true,
         .is_drop_in = true,
 };
-
-static int check_values(const struct option_set *set, const char *const *values, struct error *err)
-{
-        if (!*option_set_value(set, "node-name"))
-                return error_set(err, ERROR_INVALID, "node-name: is needed, use --node-name or NODE_NAME");
-        if (*values[CONFIG_FILE] && access(values[CONFIG_FILE], R_OK) < 0)
-                return error_set(err, ERROR_NOT_FOUND, "config-file: '%s' cannot be read", values[CONFIG_FILE]);
-        return 0;
-}
-
-int command_nvidia_mig_manager(int argc, char **argv)
-{
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const char *values[OWN_COUNT];
-        struct option_set set;
-        struct error err;
-        int status;
-
-        if (argc > 1 && strcmp(argv[1], "chroot") == 0) /* a child of ours */
-                mig_services_enter(argc - 1, argv + 1);
-        signals_hold();
-        signal(SIGPIPE, SIG_IGN);
-        if (!command_line_read(&command_nvidia_mig_manager_line, &set, values, &arena, argc, argv, &status))
-                return status;
-        if (check_values(&set, values, &err) < 0)
-                return command_line_refuse(&command_nvidia_mig_manager_line, &err);
-        return run_program(&set, values);
-}

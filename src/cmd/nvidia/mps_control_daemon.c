@@ -9,17 +9,18 @@
 #include <warpshare_commit.h>
 
 #include "base/log.h"
-#include "cmd/cli/command_line.h"
 #include "base/io/init.h"
 #include "cmd/commands.h"
+#include "cmd/mps/command.h"
 #include "cmd/mps/own_plan.h"
 #include "base/io/signals.h"
 
 #define PROGRAM "mps-control-daemon"
 #define GRACE_MS UINT64_C(20000)
 
-static int run_dropin(const struct option_set *set)
+static int mps_control_daemon_run(struct command_call *call, struct error *err)
 {
+        struct option_set *set = &call->set;
         const struct own_plan_options options = {
                 .options = set,
                 .process = {.sets_compute_mode = true,
@@ -27,15 +28,16 @@ static int run_dropin(const struct option_set *set)
                         .own_plan = PROGRAM " takes its daemons from its own configuration; only 'warpshare mps' takes "
                                             "them from the agent"},
         };
-        struct error err;
         int status;
 
-        command_line_setup_log(set, "klog");
+        /* Only the plugin needs the host's MPS root, to mount it; NVIDIA's charts do not pass it to this program. */
+        set->values[option_find("mps-root")] = option_set_value(set, "mps-directory");
+        command_setup_log(set, "klog");
         init_if_first();
         log_info("Starting MPS Control Daemon.", LOG_STR("version", "Warpshare " WARPSHARE_VERSION));
-        status = own_plan_run(&options, &err);
+        status = own_plan_run(&options, err);
         if (status < 0) {
-                log_error("cannot start", LOG_ERR(&err));
+                log_error("cannot start", LOG_ERR(err));
                 _exit(EXIT_FAILED); /* daemons on record keep running */
         }
         return status;
@@ -58,14 +60,6 @@ static const char help[] =
         "debug they also have what the daemons write into their control.log.\n"
         "\n";
 
-const struct command_line command_mps_control_daemon_line = {
-        .shared = shared,
-        .program = PROGRAM,
-        .help = help,
-        .version = "MPS Control Daemon version " WARPSHARE_VERSION "\ncommit: " WARPSHARE_COMMIT,
-        .is_drop_in = true,
-};
-
 /*
  * NVIDIA's charts let the config manager signal the process whose first argument is "/usr/bin/mps-control-daemon", but
  * start it by its bare name, so it is never found. Ours sets its first argument to that path.
@@ -82,22 +76,28 @@ static void take_full_name(char **argv)
         argv[0] = bare; /* then it keeps its present name */
 }
 
-int command_mps_control_daemon(int argc, char **argv)
-{
-        const struct command *below = argc > 1 ? command_find(command_mps_control_daemon_table, argv[1]) : NULL;
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        struct option_set set;
-        int status;
+static const struct command *const below[] = {&mps_command_drop_in_mount_shm, NULL};
 
-        signal(SIGPIPE, SIG_IGN); /* writing to a socket that the peer has closed must return an error, not end the
-                                   * process */
-        if (below)
-                return below->run(argc - 1, argv + 1);
-        signals_hold(); /* blocked until the loop handles them */
-        take_full_name(argv);
-        if (!command_line_read(&command_mps_control_daemon_line, &set, NULL, &arena, argc, argv, &status))
-                return status;
-        /* Only the plugin needs the host's MPS root, to mount it; NVIDIA's charts do not pass it to this program. */
-        set.values[option_find("mps-root")] = option_set_value(&set, "mps-directory");
-        return run_dropin(&set);
+static int mps_control_daemon_begin(int argc, char **argv)
+{
+        signal(SIGPIPE, SIG_IGN); /* writing to a socket that the peer has closed returns an error then */
+        if (argc < 2 || !command_find(below, argv[1])) {
+                signals_hold(); /* for the program that it becomes as well */
+                take_full_name(argv);
+        }
+        return -1;
 }
+
+const struct command command_mps_control_daemon = {
+        .name = "mps-control-daemon",
+        .summary = "the MPS supervisor as a drop-in for NVIDIA's MPS control daemon",
+        .run = mps_control_daemon_run,
+        .begin = mps_control_daemon_begin,
+        .below = below,
+        .is_service = true,
+        .shared = shared,
+        .program = PROGRAM,
+        .help = help,
+        .version = "MPS Control Daemon version " WARPSHARE_VERSION "\ncommit: " WARPSHARE_COMMIT,
+        .is_drop_in = true,
+};

@@ -8,16 +8,15 @@
 #include <unistd.h>
 
 #include "agent/node_read.h"
-#include "gpu/apart.h"
 #include "base/text.h"
-#include "cmd/cli/command_line.h"
+#include "cmd/cli/command.h"
 #include "cmd/commands.h"
 #include "cmd/demo/simulator.h"
 #include "cmd/plan/view.h"
 #include "node/dra/layout.h"
 #include "node/config/record.h"
 
-#define MAX_GPUS 64U
+#define MAX_GPUS UINT64_C(64)
 
 /* A GPU that only its sizes describe: recent, without MIG. */
 #define UNNAMED_MODEL "L40S"
@@ -32,45 +31,22 @@ static const struct option own[] = {
                 .fallback = "",
                 .argument = "NAME",
                 .help = "plan for a simulated node with GPUs of this model, in any case: V100-32GB, T4, A30, A100-40GB, A100-80GB, L40S, H100-80GB, H200, GB200, RTX-PRO-6000, V100-16GB, A2, A10, A10G, A16, A40, A6000, A800-80GB, L4, L40, RTX-4090, H100-NVL, H20, GH200, B200, B300, GB300, RTX-5090, GB10 or Thor; without it, for this node"},
-        [MEMORY] = {.flag = "memory",
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "MIB",
-                .help = "the memory of a simulated GPU in MiB, as nvidia-smi prints it: with --sms for a model that has no "
-                        "name here, or instead of the model's"},
-        [SMS] = {.flag = "sms",
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "N",
-                .help = "the SMs of a simulated GPU, 1 to 1024, as --memory"},
-        [GPUS] = {.flag = "gpus",
-                .type = OPTION_STRING,
-                .fallback = "1",
-                .argument = "N",
-                .help = "how many GPUs the simulated node has"},
-        [DRIVER] = {.flag = "driver",
-                .type = OPTION_STRING,
-                .fallback = "580.105.08",
-                .argument = "VERSION",
-                .help = "the driver of the simulated node: decides how shares are enforced, and how many clients "
-                        "there may be"},
-        [SCENARIO] = {.flag = "scenario",
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "PATH",
-                .help = "plan for the simulated node of this file: several models, MIG devices (docs/simulator.md)"},
-        [KUBERNETES] = {.flag = "kubernetes",
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "VERSION",
-                .help = "with --dra: plan for a cluster of this release, as 'kubectl version' prints it, since the schedulers "
-                        "of some cannot keep several forms of a GPU apart (docs/dra.md); without it, for one that can"},
-        [REPLICAS] = {.flag = "replicas",
-                .type = OPTION_STRING,
-                .fallback = "1,2,half,all",
-                .argument = "LIST",
-                .help = "for how many replicas in one container the share is shown: numbers, half and all"},
-        [OUTPUT] = COMMAND_LINE_OUTPUT,
+        [MEMORY] = COMMAND_TEXT("memory", "", "MIB",
+                "the memory of a simulated GPU in MiB, as nvidia-smi prints it: with --sms for a model that has no "
+                "name here, or instead of the model's"),
+        [SMS] = COMMAND_TEXT("sms", "", "N", "the SMs of a simulated GPU, 1 to 1024, as --memory"),
+        [GPUS] = COMMAND_TEXT("gpus", "1", "N", "how many GPUs the simulated node has"),
+        [DRIVER] = COMMAND_TEXT("driver", "580.105.08", "VERSION",
+                "the driver of the simulated node: decides how shares are enforced, and how many clients "
+                "there may be"),
+        [SCENARIO] = COMMAND_TEXT("scenario", "", "PATH",
+                "plan for the simulated node of this file: several models, MIG devices (docs/simulator.md)"),
+        [KUBERNETES] = COMMAND_TEXT("kubernetes", "", "VERSION",
+                "with --dra: plan for a cluster of this release, as 'kubectl version' prints it, since the schedulers "
+                "of some cannot keep several forms of a GPU apart (docs/dra.md); without it, for one that can"),
+        [REPLICAS] = COMMAND_TEXT("replicas", "1,2,half,all", "LIST",
+                "for how many replicas in one container the share is shown: numbers, half and all"),
+        [OUTPUT] = COMMAND_OUTPUT,
 };
 
 static const char help[] =
@@ -96,15 +72,6 @@ static const char help[] =
 
 static const char more_help[] = "\nEvery option of 'warpshare agent' and its environment count as well: --config-file, "
                                 "--mig-strategy, --nvml-library, …\n";
-
-const struct command_line command_plan_line = {
-        .own = own,
-        .n_own = ARRAY_SIZE(own),
-        .program = "warpshare plan",
-        .help = help,
-        .more_help = more_help,
-        .lists_own_only = true,
-};
 
 struct warnings {
         struct arena *arena;
@@ -184,19 +151,16 @@ static int check_model(const char *model, struct error *err)
 #define MAX_MEMORY_MIB (UINT64_C(16) << 20)
 #define MAX_SMS UINT64_C(1024)
 
-static int check_sizes(const char *const *values, struct error *err)
+static int check_sizes(const struct command_call *call, struct error *err)
 {
+        const char *const *values = call->values;
         uint64_t number;
 
         if (!*values[MODEL] && !*values[MEMORY] != !*values[SMS])
                 return error_set(err, ERROR_INVALID, "--memory and --sms: without --model both are needed");
-        if (*values[MEMORY] && (!text_to_uint(values[MEMORY], MAX_MEMORY_MIB, &number) || number == 0))
-                return error_set(err, ERROR_INVALID, "memory: '%.40s' is not a number of MiB from 1 to %llu",
-                        values[MEMORY], (unsigned long long)MAX_MEMORY_MIB);
-        if (*values[SMS] && (!text_to_uint(values[SMS], MAX_SMS, &number) || number == 0))
-                return error_set(err, ERROR_INVALID, "sms: '%.40s' is not a number from 1 to %llu", values[SMS],
-                        (unsigned long long)MAX_SMS);
-        return 0;
+        if (*values[MEMORY] && command_number(call, MEMORY, " of MiB", 1, MAX_MEMORY_MIB, &number, err) < 0)
+                return -1;
+        return *values[SMS] ? command_number(call, SMS, "", 1, MAX_SMS, &number, err) : 0;
 }
 
 /* GPUs are to be simulated that the command line describes. */
@@ -206,8 +170,9 @@ static bool has_simulated_gpus(const char *const *values)
 }
 
 /* Checks the command line, before anything is opened. */
-static int check_values(const char *const *values, struct error *err)
+static int check_values(const struct command_call *call, struct error *err)
 {
+        const char *const *values = call->values;
         uint64_t gpus;
 
         if (has_simulated_gpus(values) && *values[SCENARIO])
@@ -215,11 +180,9 @@ static int check_values(const char *const *values, struct error *err)
                         *values[MODEL] ? "--model" : "--memory, --sms");
         if (!has_simulated_gpus(values) && (is_set(values, GPUS) || is_set(values, DRIVER)))
                 return error_set(err, ERROR_INVALID, "--gpus and --driver are of a simulated node: they need --model");
-        if ((*values[MODEL] && check_model(values[MODEL], err) < 0) || check_sizes(values, err) < 0)
+        if ((*values[MODEL] && check_model(values[MODEL], err) < 0) || check_sizes(call, err) < 0 ||
+                command_number(call, GPUS, "", 1, MAX_GPUS, &gpus, err) < 0)
                 return -1;
-        if (!text_to_uint(values[GPUS], MAX_GPUS, &gpus) || gpus == 0)
-                return error_set(
-                        err, ERROR_INVALID, "gpus: '%.40s' is not a number from 1 to %u", values[GPUS], MAX_GPUS);
         if (!*values[DRIVER] || values[DRIVER][strspn(values[DRIVER], "0123456789.")] || strlen(values[DRIVER]) > 40)
                 return error_set(
                         err, ERROR_INVALID, "driver: '%.40s' is not a version such as 580.105.08", values[DRIVER]);
@@ -236,7 +199,7 @@ static int simulate(struct option_set *set, const char *const *values, struct pl
         if (!has_simulated_gpus(values) && !*values[SCENARIO])
                 return 0;
         if (!*library || !**library) {
-                found = simulator_find(err);
+                found = simulator_find(SIMULATOR_NVML, err);
                 if (!found)
                         return -1;
                 *library = arena_strdup(arena, found);
@@ -270,26 +233,17 @@ static void plan_command_print(const struct plan_view *view, const char *output)
                 json = plan_json_print(view);
                 puts(json);
         } else {
-                plan_table_print(&text, view, command_line_wants_colours());
+                plan_table_print(&text, view, command_wants_colours());
                 fputs(text.data, stdout);
         }
         strbuf_done(&text);
 }
 
-struct show {
-        struct option_set *set;
-        const char *const *values;
-        struct plan_view *view;
-        struct arena *arena;
-};
-
-static int command_show(const void *data, struct strbuf *answer UNUSED, struct error *err)
+static int plan_show(struct command_call *call, struct plan_view *view, struct error *err)
 {
-        const struct show *show = data;
-        const char *const *values = show->values;
-        struct plan_view *view = show->view;
-        struct arena *arena = show->arena;
-        struct option_set *set = show->set;
+        const char *const *values = call->values;
+        struct arena *arena = &call->arena;
+        struct option_set *set = &call->set;
         _cleanup_(inventory_freep) struct inventory *inventory = NULL;
         struct warnings warnings = {arena, view};
         const struct config *config;
@@ -321,22 +275,24 @@ static int command_show(const void *data, struct strbuf *answer UNUSED, struct e
         return 0;
 }
 
-int command_plan(int argc, char **argv)
+static int plan_run(struct command_call *call, struct error *err)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const char *values[ARRAY_SIZE(own)];
         struct plan_view view = {0};
-        struct option_set set;
-        const struct show show = {&set, values, &view, &arena};
-        struct error err;
-        int status;
 
-        if (!command_line_read(&command_plan_line, &set, values, &arena, argc, argv, &status))
-                return status;
-        set.is_read_only = true;
-        if (check_values(values, &err) < 0 || plan_counts_read(&view, values[REPLICAS], &err) < 0)
-                return command_line_refuse(&command_plan_line, &err);
-        if (apart_run(command_show, &show, NULL, &err) != 0)
-                return command_line_fail(&command_plan_line, &err);
-        return 0;
+        call->set.is_read_only = true;
+        if (check_values(call, err) < 0 || plan_counts_read(&view, call->values[REPLICAS], err) < 0)
+                return COMMAND_REFUSED;
+        return plan_show(call, &view, err);
 }
+
+const struct command command_plan = {
+        .name = "plan",
+        .summary = "show what a configuration makes of a node's GPUs, before anything runs",
+        .run = plan_run,
+        .is_apart = true,
+        COMMAND_OWN(own),
+        .program = "warpshare plan",
+        .help = help,
+        .more_help = more_help,
+        .lists_own_only = true,
+};

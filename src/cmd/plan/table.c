@@ -18,7 +18,7 @@ struct look {
         bool has_colours;
 };
 
-static const char *colour(const struct look *look, const char *code)
+static const char *table_colour(const struct look *look, const char *code)
 {
         return look->has_colours ? code : "";
 }
@@ -254,17 +254,17 @@ static void put_resource(const struct look *look, const struct resource *resourc
 {
         size_t advertised = plan_advertised(resource);
 
-        strbuf_printf(
-                look->text, "\n%s%s%s: %zu\n", colour(look, BOLD), resource->name, colour(look, PLAIN), advertised);
+        strbuf_printf(look->text, "\n%s%s%s: %zu\n", table_colour(look, BOLD), resource->name,
+                table_colour(look, PLAIN), advertised);
         if (advertised < resource->n_devices)
                 strbuf_printf(look->text,
                         "  of %zu replicas: with more, a request for %u might find no unit with as many free replicas\n"
                         "  %s%zu (%zu %%) are reserved for that%s;\n"
                         "  " ALLOCATIONS_LEVER "\n",
                         resource->n_devices, resource->max_per_request,
-                        allocations_reserved_is_much(resource) ? colour(look, BOLD) : "",
+                        allocations_reserved_is_much(resource) ? table_colour(look, BOLD) : "",
                         allocations_n_reserved(resource), allocations_n_reserved(resource) * 100 / resource->n_devices,
-                        allocations_reserved_is_much(resource) ? colour(look, PLAIN) : "");
+                        allocations_reserved_is_much(resource) ? table_colour(look, PLAIN) : "");
         if (resource->strategy != SHARING_NONE)
                 put_sharing(look, resource);
         strbuf_putc(look->text, '\n');
@@ -307,7 +307,7 @@ static void put_daemons(const struct look *look)
                 "\n"
                 "%sMPS control daemons%s: %zu, and the most that each allows one client\n"
                 "\n",
-                colour(look, BOLD), colour(look, PLAIN), wanted->n_daemons);
+                table_colour(look, BOLD), table_colour(look, PLAIN), wanted->n_daemons);
         columns_print(look->text, &columns, "  ", look->has_colours);
         columns_done(&columns);
 }
@@ -318,8 +318,8 @@ static void put_dra(const struct look *look)
 
         if (!layout)
                 return;
-        strbuf_printf(look->text, "\n%sDRA driver %s%s: %zu device%s\n", colour(look, BOLD),
-                look->view->plan->config->dra.driver_name, colour(look, PLAIN), layout->n_devices,
+        strbuf_printf(look->text, "\n%sDRA driver %s%s: %zu device%s\n", table_colour(look, BOLD),
+                look->view->plan->config->dra.driver_name, table_colour(look, PLAIN), layout->n_devices,
                 layout->n_devices == 1 ? "" : "s");
         if (layout->n_devices > 0) {
                 strbuf_puts(look->text, "  in parentheses: what a claim gets that requests none\n\n");
@@ -363,6 +363,6 @@ void plan_table_print(struct strbuf *text, const struct plan_view *view, bool ha
         if (view->n_warnings)
                 strbuf_putc(text, '\n');
         for (size_t i = 0; i < view->n_warnings; i++)
-                strbuf_printf(
-                        text, "%swarning:%s %s\n", colour(&look, YELLOW), colour(&look, PLAIN), view->warnings[i]);
+                strbuf_printf(text, "%swarning:%s %s\n", table_colour(&look, YELLOW), table_colour(&look, PLAIN),
+                        view->warnings[i]);
 }

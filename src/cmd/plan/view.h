@@ -42,7 +42,7 @@ const char *plan_refusal(const struct resource *resource, unsigned int k);
 /* The number of its devices that kubelet sees as healthy while none is in use. */
 size_t plan_advertised(const struct resource *resource);
 
-/* Whether nobody can be given both, since together they would need more of something than their GPU has. */
+/* Whether no claim can be given both, since together they would need more of something than their GPU has. */
 bool plan_dra_excludes(const struct dra_device *a, const struct dra_device *b);
 
 /* A row for each device; the heads are its own. */

@@ -38,67 +38,29 @@ enum {
 };
 
 static const struct option own[] = {
-        [JSON] = {.flag = "json",
-                .type = OPTION_BOOL,
-                .fallback = "false",
-                .help = "one JSON object instead of the table"},
-        [DEVICE] = {.flag = "device",
-                .type = OPTION_STRING,
-                .fallback = "0",
-                .argument = "N",
-                .help = "which of the visible GPUs, from 0"},
-        [WATCH] = {.flag = "watch",
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "SECONDS",
-                .help = "how long to measure the throughput, in windows of 250 ms: least, median and most show the "
-                        "effect of neighbours; empty: one second"},
-        [MEMORY] = {.flag = "memory",
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "MIB|all",
-                .help = "how much memory to try at most, held for milliseconds; empty: 64 MiB more than the limit, "
-                        "to detect a limit that is not in force, or 1024 MiB without a limit"},
-        [NO_MEMORY] = {.flag = "no-memory",
-                .type = OPTION_BOOL,
-                .fallback = "false",
-                .help = "do not try to allocate memory"},
-        [TIMEOUT] = {.flag = "timeout",
-                .type = OPTION_STRING,
-                .fallback = "30",
-                .argument = "SECONDS",
-                .help = "how long a step may take"},
-        [LIBCUDA] = {.flag = "cuda-library",
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "PATH",
-                .help = "instead of libcuda.so.1"},
-        [LIBNVML] = {.flag = "nvml-library",
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "PATH",
-                .help = "instead of libnvidia-ml.so.1, which reports how many SMs the whole GPU has"},
-        [LOAD] = {.flag = "load",
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "SECONDS",
-                .help = "for tests: run a load of multiply-adds, and report the work done"},
-        [SWEEP] = {.flag = "sweep",
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "SECONDS",
-                .help = "for tests: run nine loads for so long each, one after another: compute, memory and launches, each in a small, "
-                        "a medium and a large grid"},
-        [BEGIN_AT] = {.flag = "begin-at",
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "TIME",
-                .help = "for tests: begin the load at that time, in seconds since the epoch, so that loads can be "
-                        "compared"},
-        [FAULT] = {.flag = "fault",
-                .type = OPTION_BOOL,
-                .fallback = "false",
-                .help = "for tests: write to an invalid address. Under MPS that ends EVERY client of the GPU"},
+        [JSON] = COMMAND_FLAG("json", "one JSON object instead of the table"),
+        [DEVICE] = COMMAND_TEXT("device", "0", "N", "which of the visible GPUs, from 0"),
+        [WATCH] = COMMAND_TEXT("watch", "", "SECONDS",
+                "how long to measure the throughput, in windows of 250 ms: least, median and most show the "
+                "effect of neighbours; empty: one second"),
+        [MEMORY] = COMMAND_TEXT("memory", "", "MIB|all",
+                "how much memory to try at most, held for milliseconds; empty: 64 MiB more than the limit, "
+                "to detect a limit that is not in force, or 1024 MiB without a limit"),
+        [NO_MEMORY] = COMMAND_FLAG("no-memory", "do not try to allocate memory"),
+        [TIMEOUT] = COMMAND_TEXT("timeout", "30", "SECONDS", "how long a step may take"),
+        [LIBCUDA] = COMMAND_TEXT("cuda-library", "", "PATH", "instead of libcuda.so.1"),
+        [LIBNVML] = COMMAND_TEXT("nvml-library", "", "PATH",
+                "instead of libnvidia-ml.so.1, which reports how many SMs the whole GPU has"),
+        [LOAD] =
+                COMMAND_TEXT("load", "", "SECONDS", "for tests: run a load of multiply-adds, and report the work done"),
+        [SWEEP] = COMMAND_TEXT("sweep", "", "SECONDS",
+                "for tests: run nine loads for so long each, one after another: compute, memory and launches, each in a small, "
+                "a medium and a large grid"),
+        [BEGIN_AT] = COMMAND_TEXT("begin-at", "", "TIME",
+                "for tests: begin the load at that time, in seconds since the epoch, so that loads can be "
+                "compared"),
+        [FAULT] = COMMAND_FLAG(
+                "fault", "for tests: write to an invalid address. Under MPS that ends EVERY client of the GPU"),
 };
 
 static const char help[] = "usage: warpshare probe [OPTION...]\n"
@@ -118,16 +80,7 @@ static const char more_help[] =
         "exit status: 0 it holds, or there is none; 1 it does not; 2 wrong usage; 3 CUDA cannot be used: the\n"
         "error is shown with what it means under MPS.\n";
 
-const struct command_line command_probe_line = {
-        .shared = command_line_none,
-        .own = own,
-        .n_own = ARRAY_SIZE(own),
-        .program = "warpshare probe",
-        .help = help,
-        .more_help = more_help,
-};
-
-static int command_refuse(size_t position, const char *value, const char *form, struct error *err)
+static int refuse_value(size_t position, const char *value, const char *form, struct error *err)
 {
         return error_set(err, ERROR_INVALID, "--%s %.40s: must be %s", own[position].flag, value, form);
 }
@@ -137,7 +90,7 @@ static int read_seconds(size_t position, const char *text, unsigned int *ret, st
         uint64_t value;
 
         if (!text_to_uint(text, SECONDS_MAX, &value) || value == 0)
-                return command_refuse(position, text, "a number of seconds from 1 to 3600", err);
+                return refuse_value(position, text, "a number of seconds from 1 to 3600", err);
         *ret = (unsigned int)value;
         return 0;
 }
@@ -151,7 +104,7 @@ static int read_memory(struct probe_options *options, const char *text, struct e
                 return 0;
         }
         if (!text_to_uint(text, UINT32_MAX, &value) || value == 0)
-                return command_refuse(MEMORY, text, "a number of MiB, or 'all'", err);
+                return refuse_value(MEMORY, text, "a number of MiB, or 'all'", err);
         options->memory = PROBE_MEMORY_CEILING;
         options->memory_mib = (unsigned int)value;
         return 0;
@@ -163,7 +116,7 @@ static int read_time(struct probe_options *options, const char *text, struct err
 
         options->begin_at = strtod(text, &end);
         if (*end || end == text || !isfinite(options->begin_at) || options->begin_at <= 0 || options->begin_at > 1e11)
-                return command_refuse(BEGIN_AT, text, "seconds since the epoch", err);
+                return refuse_value(BEGIN_AT, text, "seconds since the epoch", err);
         return 0;
 }
 
@@ -199,23 +152,24 @@ static const char *path_of(const char *value)
         return *value ? value : NULL;
 }
 
-static int read_options(struct probe_options *options, const char *const *values, struct error *err)
+static int read_options(struct probe_options *options, const struct command_call *call, struct error *err)
 {
+        const char *const *values = call->values;
         uint64_t device;
 
         *options = (struct probe_options){
                 .memory = PROBE_MEMORY_CAREFUL,
                 .window = USUAL_WINDOW,
-                .json = strcmp(values[JSON], "true") == 0,
+                .json = command_is_set(call, JSON),
                 .cuda_library = path_of(values[LIBCUDA]),
                 .nvml_library = path_of(values[LIBNVML]),
         };
         if (!text_to_uint(values[DEVICE], 255, &device))
-                return command_refuse(DEVICE, values[DEVICE], "a number from 0 to 255", err);
+                return refuse_value(DEVICE, values[DEVICE], "a number from 0 to 255", err);
         options->device = (unsigned int)device;
         if (*values[MEMORY] && read_memory(options, values[MEMORY], err) < 0)
                 return -1;
-        if (strcmp(values[NO_MEMORY], "true") == 0)
+        if (command_is_set(call, NO_MEMORY))
                 options->memory = PROBE_MEMORY_NONE;
         if (*values[BEGIN_AT] && read_time(options, values[BEGIN_AT], err) < 0)
                 return -1;
@@ -270,7 +224,7 @@ static char *explain_loss(
 }
 
 /* |failure|: why no verdict is possible; NULL: it is. */
-static int command_judge(const struct probe_options *options, struct probe_result *result, const char *failure)
+static int judge_result(const struct probe_options *options, struct probe_result *result, const char *failure)
 {
         struct probe_report report = {.options = options, .result = result, .failure = failure};
         struct granted_measured measured = {.facts = &result->facts,
@@ -315,23 +269,17 @@ static int measure_and_judge(const struct probe_options *options, struct probe_r
                 failure = result->failed ? xstrdup(result->error.text)
                           : rc < 0       ? explain_loss(options, &alone, &err)
                                          : NULL;
-        return command_judge(options, result, failure);
+        return judge_result(options, result, failure);
 }
 
-int command_probe(int argc, char **argv)
+static int probe_run(struct command_call *call, struct error *err)
 {
         struct probe_options options;
         struct probe_result *result;
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const char *values[ARRAY_SIZE(own)];
-        struct option_set set;
-        struct error err;
         int status;
 
-        if (!command_line_read(&command_probe_line, &set, values, &arena, argc, argv, &status))
-                return status;
-        if (read_options(&options, values, &err) < 0)
-                return command_line_refuse(&command_probe_line, &err);
+        if (read_options(&options, call, err) < 0)
+                return COMMAND_REFUSED;
         options.work_ms = work_ms(&options);
         result = mmap(NULL, sizeof(*result), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         if (result == MAP_FAILED)
@@ -340,3 +288,14 @@ int command_probe(int argc, char **argv)
         munmap(result, sizeof(*result));
         return status;
 }
+
+const struct command command_probe = {
+        .name = "probe",
+        .summary = "measure in a container what it really gets of its GPU",
+        .run = probe_run,
+        .shared = command_none,
+        COMMAND_OWN(own),
+        .program = "warpshare probe",
+        .help = help,
+        .more_help = more_help,
+};

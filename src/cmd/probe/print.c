@@ -122,7 +122,7 @@ static json_t *error_of(const struct probe_report *report)
                 report->failure);
 }
 
-static void print_json(const struct probe_report *report)
+static void probe_print_json(const struct probe_report *report)
 {
         json_t *root = json_object();
 
@@ -227,7 +227,7 @@ static void print_table(const struct probe_report *report)
 void probe_print(const struct probe_report *report)
 {
         if (report->options->json)
-                print_json(report);
+                probe_print_json(report);
         else if (report->failure)
                 fprintf(stderr, "warpshare probe: %s\n", report->failure);
         else if (report->options->kind == PROBE_LOAD)

@@ -14,7 +14,7 @@
 #include "base/text.h"
 #include "cmd/cli/columns.h"
 #include "cmd/commands.h"
-#include "cmd/mps/standalone.h"
+#include "cmd/mps/own_plan.h"
 #include "cmd/run/shares.h"
 #include "base/quantity.h"
 #include "plan/mps_limits.h"
@@ -28,61 +28,15 @@ enum { EXIT_NO_PROGRAM = 127, EXIT_NOT_STARTED = 126 }; /* as a shell's */
 enum { SHARE, THREADS, MEMORY, GPU, WAIT, SHOW, DIRECTORY };
 
 static const struct option own[] = {
-        [SHARE] = {.flag = "share",
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "PART",
-                .help = "how much of one GPU's threads and memory: 0.3 or 30%"},
-        [THREADS] = {.flag = "threads",
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "PERCENT",
-                .help = "of its threads, instead of what --share says: 30"},
-        [MEMORY] = {.flag = "memory",
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "QUANTITY",
-                .help = "of its memory, instead of what --share says: 10Gi"},
-        [GPU] = {.flag = "gpu",
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "INDEX|UUID",
-                .help = "this GPU or MIG device (0, 0:1, GPU-…); else that which has the least left and room for it"},
-        [WAIT] = {.flag = "wait",
-                .type = OPTION_STRING,
-                .fallback = "0",
-                .argument = "SECONDS",
-                .help = "how long to wait for room"},
-        [SHOW] = {.flag = "show", .type = OPTION_BOOL, .fallback = "false", .help = "list GPUs and shares, and end"},
-        [DIRECTORY] = {.flag = "mps-directory",
-                .environment = {"WARPSHARE_MPS_DIRECTORY"},
-                .type = OPTION_STRING,
-                .fallback = STANDALONE_ROOT,
-                .argument = "PATH",
-                .help = "that of 'warpshare mps --standalone'"},
-};
-
-const struct command_line command_run_line = {
-        .shared = command_line_none,
-        .own = own,
-        .n_own = ARRAY_SIZE(own),
-        .program = "warpshare run",
-        .help = "usage: warpshare run --share PART [OPTION...] -- PROGRAM [ARGUMENT...]\n"
-                "       warpshare run --show\n"
-                "\n"
-                "Starts a program in a share of a GPU, on a machine without Kubernetes where 'warpshare mps --standalone'\n"
-                "runs. MPS holds the program to its share, and other shares run beside it on the same GPU. The share is\n"
-                "free again when the program and all that it has started have ended.\n"
-                "\n"
-                "    $ warpshare run --share 0.3 -- python3 train.py\n"
-                "    $ warpshare run --threads 50 --memory 10Gi --wait 3600 -- ./simulate\n"
-                "\n"
-                "Shares that 'warpshare run' gives never add up to more than a GPU has. Who starts programs past it is\n"
-                "not held to anything, so it is for users who want to share (docs/standalone.md).\n"
-                "\n"
-                "The program gets CUDA_VISIBLE_DEVICES, CUDA_MPS_PIPE_DIRECTORY, CUDA_MPS_ACTIVE_THREAD_PERCENTAGE and\n"
-                "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT. Status 126 or 127: it could not be started; 1: no share; else its own.\n"
-                "\n",
+        [SHARE] = COMMAND_TEXT("share", "", "PART", "how much of one GPU's threads and memory: 0.3 or 30%"),
+        [THREADS] = COMMAND_TEXT("threads", "", "PERCENT", "of its threads, instead of what --share says: 30"),
+        [MEMORY] = COMMAND_TEXT("memory", "", "QUANTITY", "of its memory, instead of what --share says: 10Gi"),
+        [GPU] = COMMAND_TEXT("gpu", "", "INDEX|UUID",
+                "this GPU or MIG device (0, 0:1, GPU-…); else that which has the least left and room for it"),
+        [WAIT] = COMMAND_TEXT("wait", "0", "SECONDS", "how long to wait for room"),
+        [SHOW] = COMMAND_FLAG("show", "list GPUs and shares, and end"),
+        [DIRECTORY] = COMMAND_TEXT("mps-directory", STANDALONE_ROOT, "PATH", "that of 'warpshare mps --standalone'",
+                .environment = {"WARPSHARE_MPS_DIRECTORY"}),
 };
 
 /* ---- what is asked for ---- */
@@ -107,8 +61,10 @@ static bool read_part(const char *text, unsigned int *ret)
         return *ret > 0;
 }
 
-static int read_request(struct run_share *ret, uint64_t *ret_wait, const char *const *values, struct error *err)
+static int run_read_request(
+        struct run_share *ret, uint64_t *ret_wait, const struct command_call *call, struct error *err)
 {
+        const char *const *values = call->values;
         uint64_t bytes;
 
         *ret = (struct run_share){.unit = *values[GPU] ? values[GPU] : NULL, .pid = getpid()};
@@ -127,10 +83,7 @@ static int read_request(struct run_share *ret, uint64_t *ret_wait, const char *c
                         values[MEMORY]);
         if (*values[MEMORY])
                 ret->memory_mib = bytes / MIB;
-        if (!text_to_uint(values[WAIT], WAIT_MAX, ret_wait))
-                return error_set(err, ERROR_INVALID, "wait: '%.20s' is no number of seconds from 0 to %" PRIu64,
-                        values[WAIT], WAIT_MAX);
-        return 0;
+        return command_number(call, WAIT, " of seconds", 0, WAIT_MAX, ret_wait, err);
 }
 
 /* ---- the share ---- */
@@ -220,7 +173,7 @@ static void show_unit(struct columns *table, const struct run_unit *unit, const 
         }
 }
 
-static int show(const char *root, struct arena *arena, struct error *err)
+static int run_show(const char *root, struct arena *arena, struct error *err)
 {
         static const struct column columns[] = {{"GPU", false}, {"NAME", false}, {"THREADS", true}, {"MEMORY", true},
                 {"PID", true}, {"USER", true}, {"PROGRAM", false}};
@@ -241,7 +194,7 @@ static int show(const char *root, struct arena *arena, struct error *err)
         columns_init(&table, columns, ARRAY_SIZE(columns));
         for (size_t i = 0; i < units.n_units; i++)
                 show_unit(&table, &units.units[i], held, n_held);
-        columns_print(&text, &table, "", command_line_wants_colours());
+        columns_print(&text, &table, "", command_wants_colours());
         fputs(text.data, stdout);
         strbuf_done(&text);
         columns_done(&table);
@@ -250,44 +203,56 @@ static int show(const char *root, struct arena *arena, struct error *err)
 
 /* ---- the command ---- */
 
-static int run_program(char **program, const char *const *values, struct arena *arena)
+static int run_program(char **program, struct command_call *call, struct error *err)
 {
-        const char *root = values[DIRECTORY];
-        const struct run_unit *unit;
+        const char *root = call->values[DIRECTORY];
         struct run_share share;
-        struct error err;
+        const struct run_unit *unit;
         uint64_t wait;
 
-        if (read_request(&share, &wait, values, &err) < 0)
-                return command_line_refuse(&command_run_line, &err);
-        if (!program || !*program) {
-                error_raise(&err, ERROR_INVALID, "which program? 'warpshare run --share 0.3 -- PROGRAM'");
-                return command_line_refuse(&command_run_line, &err);
-        }
+        if (run_read_request(&share, &wait, call, err) < 0)
+                return COMMAND_REFUSED;
+        if (!program || !*program)
+                return command_refuse(err, "which program? 'warpshare run --share 0.3 -- PROGRAM'");
         share.program = *program;
-        if (take_share(&unit, &share, wait, arena, root, &err) < 0)
-                return command_line_fail(&command_run_line, &err);
-        set_environment(unit, &share, root, arena);
+        if (take_share(&unit, &share, wait, &call->arena, root, err) < 0)
+                return COMMAND_FAILED;
+        set_environment(unit, &share, root, &call->arena);
         execvp(*program, program);
-        error_raise_errno(&err, errno, "start '%s'", *program);
-        command_line_fail(&command_run_line, &err);
-        return err.kind == ERROR_NOT_FOUND ? EXIT_NO_PROGRAM : EXIT_NOT_STARTED;
+        error_raise_errno(err, errno, "start '%s'", *program);
+        command_fail(call->command, err);
+        return err->kind == ERROR_NOT_FOUND ? EXIT_NO_PROGRAM : EXIT_NOT_STARTED;
 }
 
-int command_run(int argc, char **argv)
+static int run_in_share(struct command_call *call, struct error *err)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const char *values[ARRAY_SIZE(own)];
-        struct option_set set;
-        struct error err;
-        int n_flags = 0;
-        int status;
-
-        while (n_flags < argc && strcmp(argv[n_flags], "--") != 0)
-                n_flags++;
-        if (!command_line_read(&command_run_line, &set, values, &arena, n_flags, argv, &status))
-                return status;
-        if (strcmp(values[SHOW], "true") != 0)
-                return run_program(n_flags < argc ? argv + n_flags + 1 : NULL, values, &arena);
-        return show(values[DIRECTORY], &arena, &err) < 0 ? command_line_fail(&command_run_line, &err) : 0;
+        if (command_is_set(call, SHOW))
+                return run_show(call->values[DIRECTORY], &call->arena, err);
+        return run_program(call->after, call, err);
 }
+
+const struct command command_run_in_share = {
+        .name = "run",
+        .summary = "start a program in a share of a GPU, on a machine without Kubernetes",
+        .run = run_in_share,
+        .ends_at_dashes = true,
+        .shared = command_none,
+        COMMAND_OWN(own),
+        .program = "warpshare run",
+        .help = "usage: warpshare run --share PART [OPTION...] -- PROGRAM [ARGUMENT...]\n"
+                "       warpshare run --show\n"
+                "\n"
+                "Starts a program in a share of a GPU, on a machine without Kubernetes where 'warpshare mps --standalone'\n"
+                "runs. MPS holds the program to its share, and other shares run beside it on the same GPU. The share is\n"
+                "free again when the program and all that it has started have ended.\n"
+                "\n"
+                "    $ warpshare run --share 0.3 -- python3 train.py\n"
+                "    $ warpshare run --threads 50 --memory 10Gi --wait 3600 -- ./simulate\n"
+                "\n"
+                "Shares that 'warpshare run' gives never add up to more than a GPU has. Who starts programs past it is\n"
+                "not held to anything, so it is for users who want to share (docs/standalone.md).\n"
+                "\n"
+                "The program gets CUDA_VISIBLE_DEVICES, CUDA_MPS_PIPE_DIRECTORY, CUDA_MPS_ACTIVE_THREAD_PERCENTAGE and\n"
+                "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT. Status 126 or 127: it could not be started; 1: no share; else its own.\n"
+                "\n",
+};

@@ -225,7 +225,7 @@ static int read_share(struct run_share *ret, struct arena *arena, int folder, co
         if (fd < 0 || fstat(fd, &is) < 0 || !S_ISREG(is.st_mode))
                 return 0;
         if (flock(fd, LOCK_SH | LOCK_NB) == 0) {
-                unlinkat(folder, name, 0); /* whoever had it has ended */
+                unlinkat(folder, name, 0); /* the program that had it has ended */
                 return 0;
         }
         size = pread(fd, text, sizeof(text), 0);

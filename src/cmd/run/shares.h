@@ -3,7 +3,7 @@
  * GPUs.
  *
  *         <MPS root>/units.json        what there is, written by the supervisor for everybody to read
- *         <MPS root>/shares/           mode 1777; its lock (base/io/lock.h) is held while somebody chooses
+ *         <MPS root>/shares/           mode 1777; its lock (base/io/lock.h) is held while a program chooses
  *           <random>.json              one share, locked by the program that has it, for as long as it and its children
  *                                      run
  *
@@ -77,9 +77,9 @@ int run_units_read(struct run_units *ret, struct arena *arena, const char *root,
 /* For the supervisor: makes the folder of the shares, too. */
 int run_units_write(const struct run_units *units, const char *root, struct error *err) MUST_USE;
 
-/* Waits for whoever chooses now. */
+/* Waits for the program that chooses now. */
 int run_shares_lock(struct lock *lock, const char *root, struct error *err) MUST_USE;
-/* Those that are held now; files that nobody holds are removed on the way, as far as we may. The lock is held. */
+/* Those that are held now; files that no process holds are removed on the way, as far as we may. The lock is held. */
 int run_shares_read(
         const struct run_share **ret, size_t *ret_n, struct arena *arena, const char *root, struct error *err) MUST_USE;
 /* Holds |share| for this process and those that it starts; |ret_fd| survives exec(). The lock is held. */

@@ -12,7 +12,7 @@
 #include <uv.h>
 
 #include "base/text.h"
-#include "cmd/cli/command_line.h"
+#include "cmd/cli/command.h"
 #include "cmd/commands.h"
 #include "cmd/top/screen.h"
 #include "cmd/top/top.h"
@@ -28,65 +28,17 @@ static const char *const sorts[] = {"memory", "sm", "peak", "pod", NULL}; /* in 
 static const char *const units[] = {"auto", "MiB", "GiB", NULL};          /* in the order of enum top_amounts */
 
 static const struct option own[] = {
-        [ONCE] = {.flag = "once",
-                .type = OPTION_BOOL,
-                .fallback = "false",
-                .help = "print once; also where the output is no terminal, or no table"},
-        [OUTPUT] = {.flag = "output",
-                .type = OPTION_CHOICE,
-                .choices = outputs,
-                .fallback = "table",
-                .argument = "WORD",
-                .help = "table for people, json or csv for programs"},
-        [SORT] = {.flag = "sort",
-                .type = OPTION_CHOICE,
-                .choices = sorts,
-                .fallback = "memory",
-                .argument = "WORD",
-                .help = "order of the pods on a GPU: memory, sm, peak or pod"},
-        [FILTER] = {.flag = "filter",
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "TEXT",
-                .help = "only pods whose namespace/pod/container contains it"},
-        [PROCESSES] = {.flag = "processes",
-                .type = OPTION_BOOL,
-                .fallback = "false",
-                .help = "also the processes of each pod; not in csv"},
-        [HISTORY] = {.flag = "history",
-                .type = OPTION_BOOL,
-                .fallback = "false",
-                .help = "also the last hour, which the screen has anyway; not in csv"},
-        [UNITS] = {.flag = "units",
-                .type = OPTION_CHOICE,
-                .choices = units,
-                .fallback = "auto",
-                .argument = "WORD",
-                .help = "amounts of memory in the table: auto, MiB or GiB"},
-        [INTERVAL] = {.flag = "interval",
-                .type = OPTION_STRING,
-                .fallback = "5",
-                .argument = "SECONDS",
-                .help = "between two looks, 1 to 3600"},
+        [ONCE] = COMMAND_FLAG("once", "print once; also where the output is no terminal, or no table"),
+        [OUTPUT] = COMMAND_CHOICE("output", outputs, "table", "table for people, json or csv for programs"),
+        [SORT] = COMMAND_CHOICE("sort", sorts, "memory", "order of the pods on a GPU: memory, sm, peak or pod"),
+        [FILTER] = COMMAND_TEXT("filter", "", "TEXT", "only pods whose namespace/pod/container contains it"),
+        [PROCESSES] = COMMAND_FLAG("processes", "also the processes of each pod; not in csv"),
+        [HISTORY] = COMMAND_FLAG("history", "also the last hour, which the screen has anyway; not in csv"),
+        [UNITS] = COMMAND_CHOICE("units", units, "auto", "amounts of memory in the table: auto, MiB or GiB"),
+        [INTERVAL] = COMMAND_TEXT("interval", "5", "SECONDS", "between two looks, 1 to 3600"),
 };
 
 static const char *const shared[] = {"metrics-address", "nvml-library", "driver-root-ctr-path", "system-root", NULL};
-
-const struct command_line command_top_line = {
-        .shared = shared,
-        .own = own,
-        .n_own = ARRAY_SIZE(own),
-        .program = "warpshare top",
-        .help = "usage: warpshare top [OPTION...]\n"
-                "\n"
-                "Shows the GPUs and MIG devices of this node, with the pods that use them: what they were granted, memory and\n"
-                "its peak of the last hour, activity on the SMs and on memory, time on the GPU, and an estimate of energy. In a\n"
-                "terminal it goes on until q is pressed; h lists the other keys. It asks the agent for the page of its node (by\n"
-                "default at " DEFAULT_ADDRESS
-                "). Where no agent answers it asks the driver itself: then pods have no names, and there\n"
-                "is no limit and no past. What is not known is \"-\". NO_COLOR turns colours off.\n"
-                "\n",
-};
 
 static const char *address_of(const struct option_set *set)
 {
@@ -95,7 +47,7 @@ static const char *address_of(const struct option_set *set)
         return *address ? address : DEFAULT_ADDRESS;
 }
 
-/* The driver is asked only where nobody named an agent. */
+/* The driver is asked only if the command line names no agent. */
 static int get_text(char **ret, const struct option_set *set, const struct top_wish *wish, struct error *err)
 {
         struct error agent;
@@ -112,7 +64,7 @@ static int get_text(char **ret, const struct option_set *set, const struct top_w
         return error_set(err, driver.kind, "%s; and %s", agent.text, driver.text);
 }
 
-static int get_page(struct node_page *ret, struct arena *arena, const struct option_set *set,
+static int top_get_page(struct node_page *ret, struct arena *arena, const struct option_set *set,
         const struct top_wish *wish, struct error *err)
 {
         _free_ char *text = NULL;
@@ -147,7 +99,7 @@ static char *print_table(const struct top *top, const struct top_wish *wish, str
         if (top->n_units == 0)
                 return xstrdup(*wish->filter ? "no such pod\n" : "no GPU is known here\n");
         top_draw(&lines, top, wish, terminal_width(), is_utf8());
-        top_lines_print(&text, &lines, command_line_wants_colours());
+        top_lines_print(&text, &lines, command_wants_colours());
         return strbuf_take(&text);
 }
 
@@ -158,7 +110,7 @@ static int show_once(const struct option_set *set, const char *output, const str
         struct node_page page;
         struct top top;
 
-        if (get_page(&page, &arena, set, wish, err) < 0)
+        if (top_get_page(&page, &arena, set, wish, err) < 0)
                 return -1;
         top_make(&top, &arena, &page, wish);
         if (strcmp(output, "json") == 0)
@@ -192,7 +144,7 @@ static void look_again(struct look *look, const struct option_set *set, const st
         struct arena arena = ARENA_INIT;
         struct node_page page;
 
-        look->has_trouble = get_page(&page, &arena, set, wish, &look->trouble) < 0;
+        look->has_trouble = top_get_page(&page, &arena, set, wish, &look->trouble) < 0;
         if (look->has_trouble) {
                 arena_done(&arena);
         } else {
@@ -240,45 +192,52 @@ static void watch(const struct top_screen *screen, const struct option_set *set,
         arena_done(&look.arena);
 }
 
-static bool wants_screen(const char *const *values)
+static bool wants_screen(const struct command_call *call)
 {
         const char *type = getenv("TERM");
 
-        return strcmp(values[ONCE], "true") != 0 && strcmp(values[OUTPUT], "table") == 0 && isatty(STDOUT_FILENO) &&
+        return !command_is_set(call, ONCE) && command_has(call, OUTPUT, "table") && isatty(STDOUT_FILENO) &&
                isatty(STDIN_FILENO) && type && *type && strcmp(type, "dumb") != 0;
 }
 
-int command_top(int argc, char **argv)
+static int top_run(struct command_call *call, struct error *err)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const char *values[ARRAY_SIZE(own)];
-        struct top_screen *screen = NULL;
-        struct option_set set;
-        struct top_wish wish;
-        uint64_t seconds;
-        struct error err;
-        int status;
-
-        if (!command_line_read(&command_top_line, &set, values, &arena, argc, argv, &status))
-                return status;
-        if (!text_to_uint(values[INTERVAL], 3600, &seconds) || seconds == 0) {
-                error_raise(&err, ERROR_INVALID, "--interval: '%s' is no number of seconds from 1 to 3600",
-                        values[INTERVAL]);
-                return command_line_refuse(&command_top_line, &err);
-        }
-        setlocale(LC_CTYPE, "");
-        wish = (struct top_wish){.sort = (enum top_sort)option_position(&own[SORT], values[SORT]),
+        const char *const *values = call->values;
+        struct top_wish wish = {.sort = (enum top_sort)option_position(&own[SORT], values[SORT]),
                 .filter = values[FILTER],
                 .amounts = (enum top_amounts)option_position(&own[UNITS], values[UNITS]),
-                .has_processes = strcmp(values[PROCESSES], "true") == 0,
-                .has_history = strcmp(values[HISTORY], "true") == 0};
-        if (!wants_screen(values))
-                return show_once(&set, values[OUTPUT], &wish, &err) == 0 ? 0
-                                                                         : command_line_fail(&command_top_line, &err);
-        if (top_screen_new(&screen, command_line_wants_colours(), &err) < 0)
-                return command_line_fail(&command_top_line, &err);
+                .has_processes = command_is_set(call, PROCESSES),
+                .has_history = command_is_set(call, HISTORY)};
+        struct top_screen *screen = NULL;
+        uint64_t seconds;
+
+        if (command_number(call, INTERVAL, " of seconds", 1, 3600, &seconds, err) < 0)
+                return COMMAND_REFUSED;
+        setlocale(LC_CTYPE, "");
+        if (!wants_screen(call))
+                return show_once(&call->set, values[OUTPUT], &wish, err);
+        if (top_screen_new(&screen, command_wants_colours(), err) < 0)
+                return COMMAND_FAILED;
         wish.has_history = true;
-        watch(screen, &set, &wish, seconds * 1000);
+        watch(screen, &call->set, &wish, seconds * 1000);
         top_screen_free(screen);
         return 0;
 }
+
+const struct command command_top = {
+        .name = "top",
+        .summary = "show who uses what of this node's GPUs",
+        .run = top_run,
+        .shared = shared,
+        COMMAND_OWN(own),
+        .program = "warpshare top",
+        .help = "usage: warpshare top [OPTION...]\n"
+                "\n"
+                "Shows the GPUs and MIG devices of this node, with the pods that use them: what they were granted, memory and\n"
+                "its peak of the last hour, activity on the SMs and on memory, time on the GPU, and an estimate of energy. In a\n"
+                "terminal it goes on until q is pressed; h lists the other keys. It asks the agent for the page of its node (by\n"
+                "default at " DEFAULT_ADDRESS
+                "). Where no agent answers it asks the driver itself: then pods have no names, and there\n"
+                "is no limit and no past. What is not known is \"-\". NO_COLOR turns colours off.\n"
+                "\n",
+};

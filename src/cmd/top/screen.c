@@ -1,10 +1,86 @@
 #include "cmd/top/screen.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "cmd/top/ncurses.h"
+#include "base/library.h"
+
+/*
+ * ncurses, loaded when a screen is wanted: no other command has its start and its memory. What is used of it is
+ * declared here, as ABI 6 of libncursesw has it (curses.h of ncurses 6.4, Debian 12), so that nothing has to be
+ * installed for a build: docs/decisions/0003-ncurses.md.
+ */
+struct _win_st;
+struct screen;
+
+/* Of an attribute; colours count from 0, black, and are pairs that ncurses_init_pair() made. */
+#define NCURSES_REVERSE (1 << 18)
+#define NCURSES_DIM (1 << 20)
+#define NCURSES_BOLD (1 << 21)
+#define NCURSES_PAIR(number) ((number) << 8)
+enum { NCURSES_RED = 1, NCURSES_GREEN = 2, NCURSES_YELLOW = 3 };
+
+struct ncurses {
+        struct screen *(*newterm)(const char *type, FILE *out, FILE *in); /* NULL: the terminal's type is not known */
+        void (*delscreen)(struct screen *screen);
+        int (*endwin)(void);
+        int (*cbreak)(void);
+        int (*noecho)(void);
+        int (*curs_set)(int visibility);
+        int (*set_escdelay)(int ms);
+        bool (*has_colors)(void);
+        int (*start_color)(void);
+        int (*use_default_colors)(void);
+        int (*init_pair)(short pair, short foreground, short background);
+        int (*keypad)(struct _win_st *window, bool is_on);
+        void (*wtimeout)(struct _win_st *window, int ms);
+        int (*wgetch)(struct _win_st *window); /* -1: the time is over */
+        int (*getmaxx)(const struct _win_st *window);
+        int (*getmaxy)(const struct _win_st *window);
+        int (*wmove)(struct _win_st *window, int line, int column);
+        int (*waddnstr)(struct _win_st *window, const char *text, int size);
+        int (*wattrset)(struct _win_st *window, int attributes);
+        int (*werase)(struct _win_st *window);
+        int (*wrefresh)(struct _win_st *window);
+        struct _win_st **stdscr; /* set by newterm() */
+};
+
+#define SYMBOL(name) LIBRARY_SYMBOL(struct ncurses, name, #name)
+
+static const struct library_symbol symbols[] = {
+        SYMBOL(newterm),
+        SYMBOL(delscreen),
+        SYMBOL(endwin),
+        SYMBOL(cbreak),
+        SYMBOL(noecho),
+        SYMBOL(curs_set),
+        SYMBOL(set_escdelay),
+        SYMBOL(has_colors),
+        SYMBOL(start_color),
+        SYMBOL(use_default_colors),
+        SYMBOL(init_pair),
+        SYMBOL(keypad),
+        SYMBOL(wtimeout),
+        SYMBOL(wgetch),
+        SYMBOL(getmaxx),
+        SYMBOL(getmaxy),
+        SYMBOL(wmove),
+        SYMBOL(waddnstr),
+        SYMBOL(wattrset),
+        SYMBOL(werase),
+        SYMBOL(wrefresh),
+        SYMBOL(stdscr),
+};
+
+static const struct library ncurses = {
+        .files = {"libncursesw.so.6"},
+        .needs = "ncurses 6.1",
+        .remedy = "install libncursesw6, or use --once",
+        .symbols = symbols,
+        .n_symbols = ARRAY_SIZE(symbols),
+};
 
 struct top_screen {
         struct ncurses curses;
@@ -18,7 +94,7 @@ int top_screen_new(struct top_screen **ret, bool has_colours, struct error *err)
         struct top_screen *screen = xcalloc(1, sizeof(*screen));
         struct ncurses *curses = &screen->curses;
 
-        if (ncurses_load(curses, err) < 0) {
+        if (library_load(&ncurses, curses, err) < 0) {
                 free(screen);
                 return -1;
         }

@@ -1,8 +1,7 @@
 /*
  * What `warpshare top` shows. The model is the page of a node (node/report/node_page.h), filtered and sorted; it is
- * printed for programs, or drawn as lines of tinted text, which are printed or shown on a screen. Pure but for fetch,
- * local and screen: the first two get the page, from the agent, or from the driver where there is no agent, and the
- * last shows it until somebody quits.
+ * printed for programs, or drawn as lines of tinted text, which are printed or shown on a screen. Pure but for page.c,
+ * which gets the page, from the agent, or from the driver where there is no agent.
  */
 #pragma once
 
@@ -96,9 +95,9 @@ void top_lines_print(struct strbuf *text, const struct top_lines *lines, bool ha
 
 /* ---- the page, as node_page_read() takes it; the caller frees it ---- */
 
-/* Of the agent at |address| (net/metrics/http.h). ERROR_UNAVAILABLE: nobody answers there. */
+/* From the agent at |address| (net/metrics/http.h). ERROR_UNAVAILABLE: no agent answers there. */
 int top_fetch(char **ret, const char *address, const struct top_wish *wish, struct error *err) MUST_USE;
 
-/* The same of the driver itself. Pods have no names then, and nothing is known of the time before. */
+/* The same from the driver itself. Pods have no names then, and nothing is known of the time before. */
 int top_read_local(char **ret, const char *library, const char *driver_root, const char *system_root,
         const struct top_wish *wish, struct error *err) MUST_USE;

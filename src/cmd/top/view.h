@@ -1,6 +1,6 @@
 /*
  * The screen of `warpshare top`: what is to be seen of a page, and what keys do. Pure: keys, pages and sizes in, lines
- * out. It knows no terminal (screen.h) and asks nobody for pages (command.c).
+ * out. It knows no terminal (screen.h) and fetches no pages (command.c).
  *
  *   line 1            the node, its driver and configuration, when it was read; or why nothing newer came
  *   the next          units and shares (draw.c), events or help, from |scroll| on

@@ -11,7 +11,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "cmd/cli/command_line.h"
+#include "cmd/cli/command.h"
 #include "cmd/commands.h"
 #include "cmd/uninstall/mps.h"
 #include "base/io/lock.h"
@@ -20,15 +20,10 @@
 enum { DRY_RUN, FORCE, OUTPUT };
 
 static const struct option own[] = {
-        [DRY_RUN] = {.flag = "dry-run",
-                .type = OPTION_BOOL,
-                .fallback = "false",
-                .help = "only show what is there and what would become of it"},
-        [FORCE] = {.flag = "force",
-                .type = OPTION_BOOL,
-                .fallback = "false",
-                .help = "go on although an agent runs here, and remove CDI specifications that are in use"},
-        [OUTPUT] = COMMAND_LINE_OUTPUT,
+        [DRY_RUN] = COMMAND_FLAG("dry-run", "only show what is there and what would become of it"),
+        [FORCE] = COMMAND_FLAG(
+                "force", "go on although an agent runs here, and remove CDI specifications that are in use"),
+        [OUTPUT] = COMMAND_OUTPUT,
 };
 
 static const char help[] =
@@ -46,15 +41,6 @@ static const char help[] =
 
 static const char more_help[] =
         "\nEvery option of 'warpshare agent' and its environment count as well: use those that the agent had.\n";
-
-const struct command_line command_uninstall_line = {
-        .own = own,
-        .n_own = ARRAY_SIZE(own),
-        .program = "warpshare uninstall",
-        .help = help,
-        .more_help = more_help,
-        .lists_own_only = true,
-};
 
 /* ---- MPS ---- */
 
@@ -105,7 +91,7 @@ static void report_labels(
 
 /* ---- the report ---- */
 
-static void print_json(const struct removals *removals)
+static void uninstall_print_json(const struct removals *removals)
 {
         static const char *const words[] = {
                 [REMOVAL_DONE] = "removed",
@@ -114,8 +100,6 @@ static void print_json(const struct removals *removals)
                 [REMOVAL_UNSEEN] = "unseen",
         };
         json_t *rows = json_array();
-        _free_ char *text = NULL;
-        json_t *answer;
 
         for (size_t i = 0; i < removals->n_rows; i++) {
                 const struct removal *row = &removals->rows[i];
@@ -123,18 +107,15 @@ static void print_json(const struct removals *removals)
                 json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:s}", "what", row->what, "where", row->where,
                                                     "outcome", words[row->outcome], "note", row->note));
         }
-        answer = json_pack("{s:b, s:o}", "dryRun", removals->is_dry, "things", rows);
-        text = json_dumps(answer, JSON_INDENT(2));
-        json_decref(answer);
-        puts(text ? text : "{}");
+        command_print_json(json_pack("{s:b, s:o}", "dryRun", removals->is_dry, "things", rows), JSON_INDENT(2));
 }
 
-static void command_print(const struct removals *removals, const char *output)
+static void uninstall_print(const struct removals *removals, bool is_json)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
 
-        if (strcmp(output, "json") == 0) {
-                print_json(removals);
+        if (is_json) {
+                uninstall_print_json(removals);
                 return;
         }
         removals_print(removals, &text);
@@ -144,7 +125,7 @@ static void command_print(const struct removals *removals, const char *output)
 /* ---- the command ---- */
 
 /* With a configuration that cannot be used, the options alone decide, so that everything is still removed. */
-static const struct config *read_config(struct option_set *set, struct arena *arena, struct error *err)
+static const struct config *uninstall_read_config(struct option_set *set, struct arena *arena, struct error *err)
 {
         const struct config *config;
 
@@ -156,12 +137,12 @@ static const struct config *read_config(struct option_set *set, struct arena *ar
 }
 
 /* The lock is held while things are removed, so that no agent starts meanwhile. */
-static int uninstall(const struct config *config, const char *const *values)
+static int uninstall(const struct config *config, const struct command_call *call)
 {
-        _cleanup_(removals_done) struct removals removals = {.is_dry = strcmp(values[DRY_RUN], "true") == 0};
+        _cleanup_(removals_done) struct removals removals = {.is_dry = command_is_set(call, DRY_RUN)};
         _free_ char *directory =
                 *config->kubelet_socket ? file_folder(config->kubelet_socket) : xstrdup(CONFIG_DEVICE_PLUGINS);
-        bool is_forced = strcmp(values[FORCE], "true") == 0;
+        bool is_forced = command_is_set(call, FORCE);
         struct lock lock = LOCK_INIT;
         struct api_visit visit;
         struct error err;
@@ -189,22 +170,26 @@ static int uninstall(const struct config *config, const char *const *values)
                 uninstall_slices(&removals, &visit, config);
         api_visit_end(&visit);
         lock_release(&lock);
-        command_print(&removals, values[OUTPUT]);
+        uninstall_print(&removals, command_has(call, OUTPUT, "json"));
         return removals_count(&removals, REMOVAL_LEFT) > 0 ? EXIT_FAILED : 0;
 }
 
-int command_uninstall(int argc, char **argv)
+static int uninstall_run(struct command_call *call, struct error *err)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const char *values[ARRAY_SIZE(own)];
         const struct config *config;
-        struct option_set set;
-        struct error err;
-        int status;
 
-        if (!command_line_read(&command_uninstall_line, &set, values, &arena, argc, argv, &status))
-                return status;
-        command_line_setup_log(&set, "text");
-        config = read_config(&set, &arena, &err);
-        return config ? uninstall(config, values) : command_line_fail(&command_uninstall_line, &err);
+        command_setup_log(&call->set, "text");
+        config = uninstall_read_config(&call->set, &call->arena, err);
+        return config ? uninstall(config, call) : COMMAND_FAILED;
 }
+
+const struct command command_uninstall = {
+        .name = "uninstall",
+        .summary = "remove what is left on this node and on its Node object",
+        .run = uninstall_run,
+        COMMAND_OWN(own),
+        .program = "warpshare uninstall",
+        .help = help,
+        .more_help = more_help,
+        .lists_own_only = true,
+};

@@ -1,16 +1,23 @@
+/* What is removed on this machine: sockets, CDI specifications, and records. */
 #include "cmd/uninstall/uninstall.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <uv.h>
 
 #include "base/file.h"
 #include "base/text.h"
 #include "node/cdi/start_devices.h"
 #include "cmd/doctor/facts.h"
+#include "mig/record.h"
+#include "mig/run.h"
 #include "node/dra/claim_cdi.h"
+#include "node/dra/prepared_record.h"
+#include "node/dra/sockets.h"
+#include "base/io/lock.h"
 #include "base/io/loop.h"
 #include "base/io/reach.h"
 #include "node/kubelet/plugin.h"
@@ -20,44 +27,43 @@
 
 #define DEVICE_PREFIX "nvidia.com/" /* of every advertised resource */
 
-static void remove_file(struct removals *removals, const char *what, const char *path)
+/* Removes each file of |folder| that |is_ours|, unless |left| says why they stay. */
+static void remove_all_of(struct removals *removals, const char *what, const char *folder, const char *left,
+        bool (*is_ours)(const char *driver, const char *name), const char *driver)
 {
-        if (!removals->is_dry && unlink(path) < 0)
-                removals_add(removals, REMOVAL_LEFT, what, path, "%s", strerror(errno));
-        else
-                removals_add(removals, REMOVAL_DONE, what, path, "%s", "");
+        DIR *directory = opendir(folder);
+        const struct dirent *entry;
+        size_t n_before = removals->n_rows;
+
+        if (!directory && errno != ENOENT) {
+                removals_add(removals, REMOVAL_UNSEEN, what, folder, "%s", strerror(errno));
+                return;
+        }
+        while (directory && (entry = readdir(directory))) {
+                _free_ char *path = xasprintf("%s/%s", folder, entry->d_name);
+
+                if (is_ours(driver, entry->d_name))
+                        removals_unlink(removals, what, path, left);
+        }
+        if (directory)
+                closedir(directory);
+        if (removals->n_rows == n_before)
+                removals_add(removals, REMOVAL_ABSENT, what, folder, "%s", "");
 }
 
 /* ---- sockets ---- */
 
-static bool is_socket(DIR *directory, const char *name)
+static bool is_plugin_socket(const char *directory, const char *name)
 {
+        _free_ char *path = xasprintf("%s/%s", directory, name);
         struct stat status;
 
-        return fstatat(dirfd(directory), name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISSOCK(status.st_mode);
+        return text_starts_with(name, PLUGIN_SOCKET_PREFIX) && lstat(path, &status) == 0 && S_ISSOCK(status.st_mode);
 }
 
 void uninstall_sockets(struct removals *removals, const char *kubelet_directory)
 {
-        static const char what[] = "kubelet socket";
-        DIR *directory = opendir(kubelet_directory);
-        const struct dirent *entry;
-        size_t n_before = removals->n_rows;
-
-        if (!directory) {
-                removals_add(removals, errno == ENOENT ? REMOVAL_ABSENT : REMOVAL_UNSEEN, what, kubelet_directory, "%s",
-                        strerror(errno));
-                return;
-        }
-        while ((entry = readdir(directory))) {
-                _free_ char *path = xasprintf("%s/%s", kubelet_directory, entry->d_name);
-
-                if (text_starts_with(entry->d_name, PLUGIN_SOCKET_PREFIX) && is_socket(directory, entry->d_name))
-                        remove_file(removals, what, path);
-        }
-        closedir(directory);
-        if (removals->n_rows == n_before)
-                removals_add(removals, REMOVAL_ABSENT, what, kubelet_directory, "%s", "");
+        remove_all_of(removals, "kubelet socket", kubelet_directory, NULL, is_plugin_socket, kubelet_directory);
 }
 
 /* ---- CDI ---- */
@@ -112,7 +118,7 @@ static bool ask_kubelet(const char *socket, size_t *ret_holders)
 }
 
 /* It may still contain pods that have ended. */
-static size_t read_record(const char *kubelet_directory)
+static size_t count_checkpoint(const char *kubelet_directory)
 {
         _free_ char *path = xasprintf("%s/" CHECKPOINT_NAME, kubelet_directory);
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
@@ -167,7 +173,7 @@ static char *find_use(const struct config *config, const char *kubelet_directory
         if (plugin)
                 return xasprintf("NVIDIA's device plugin serves on '%s', and has files of these names", plugin);
         if (!*config->pod_resources || !ask_kubelet(config->pod_resources, &n_holders))
-                n_holders = read_record(kubelet_directory);
+                n_holders = count_checkpoint(kubelet_directory);
         if (has_prepared_claims(config))
                 return xstrdup(
                         "DRA claims are prepared, whose specifications name devices of it; end their pods while an agent "
@@ -179,21 +185,17 @@ static char *find_use(const struct config *config, const char *kubelet_directory
         return NULL;
 }
 
-/* A specification file; |use| says why it stays, or is NULL. */
-struct specification {
+/* |use| says why the specifications stay, or is NULL. */
+struct specifications {
         struct removals *removals;
         const char *use;
 };
 
 static void uninstall_specification(const char *path, const char *allocation UNUSED, void *data)
 {
-        static const char what[] = "CDI specification";
-        const struct specification *specification = data;
+        const struct specifications *specifications = data;
 
-        if (specification->use)
-                removals_add(specification->removals, REMOVAL_LEFT, what, path, "%s", specification->use);
-        else
-                remove_file(specification->removals, what, path);
+        removals_unlink(specifications->removals, "CDI specification", path, specifications->use);
 }
 
 void uninstall_cdi(
@@ -202,16 +204,93 @@ void uninstall_cdi(
         static const char *const classes[] = {
                 CDI_CLASS_GPU, CDI_CLASS_IMEX, CDI_CLASS_GDRCOPY, CDI_CLASS_GDS, CDI_CLASS_MOFED, CDI_CLASS_MPS};
         _free_ char *use = is_forced ? NULL : find_use(config, kubelet_directory);
-        struct specification specification = {removals, use};
+        struct specifications specifications = {removals, use};
         size_t n_before = removals->n_rows;
 
         for (size_t i = 0; i < ARRAY_SIZE(classes); i++) {
                 _free_ char *path = xasprintf("%s/" CDI_VENDOR "-%s.json", config->cdi_root, classes[i]);
 
                 if (access(path, F_OK) == 0)
-                        uninstall_specification(path, NULL, &specification);
+                        uninstall_specification(path, NULL, &specifications);
         }
-        start_devices_each(config->cdi_root, uninstall_specification, &specification);
+        start_devices_each(config->cdi_root, uninstall_specification, &specifications);
         if (removals->n_rows == n_before)
                 removals_add(removals, REMOVAL_ABSENT, "CDI specification", config->cdi_root, "%s", "");
+}
+
+/* ---- DRA ---- */
+
+static bool is_record(const char *driver UNUSED, const char *name)
+{
+        return strcmp(name, DRA_RECORD_NAME) == 0;
+}
+
+void uninstall_dra(struct removals *removals, const struct config *config, const char *agent, bool is_forced)
+{
+        const struct config_dra *dra = &config->dra;
+        const char *left = is_forced
+                                   ? NULL
+                                   : "the claim is prepared, and its containers are started again by it; end its pods "
+                                     "while an agent runs, or use --force";
+        size_t n_left;
+        _free_ char *directory = dra_sockets_directory(dra->plugins, dra->driver_name);
+
+        remove_all_of(removals, "DRA socket", dra->registry, agent, dra_sockets_is_first, dra->driver_name);
+        remove_all_of(removals, "DRA socket", directory, agent, dra_sockets_is_second, dra->driver_name);
+        n_left = removals_count(removals, REMOVAL_LEFT);
+        remove_all_of(removals, "CDI specification of a claim", config->cdi_root, left, dra_claim_cdi_is_file,
+                dra->driver_name);
+        /*
+         * Without the record it would be unknown what is prepared; with it the next agent would make the specifications
+         * again.
+         */
+        if (removals_count(removals, REMOVAL_LEFT) == n_left)
+                remove_all_of(removals, "record of claims", directory, agent, is_record, dra->driver_name);
+}
+
+/* ---- MIG ---- */
+
+static const char what_record[] = "record of a MIG change";
+
+/* |left|: why it stays if it is there; NULL: it does not. */
+static void remove_record(struct removals *removals, const char *folder, const char *name, const char *left)
+{
+        _free_ char *path = xasprintf("%s/%s", folder, name);
+
+        if (access(path, F_OK) < 0)
+                removals_add(removals, errno == ENOENT ? REMOVAL_ABSENT : REMOVAL_UNSEEN, what_record, path, "%s",
+                        errno == ENOENT ? "" : strerror(errno));
+        else
+                removals_unlink(removals, what_record, path, left);
+}
+
+void uninstall_mig(struct removals *removals, const char *folder, bool is_forced)
+{
+        struct lock lock = LOCK_INIT;
+        struct error err;
+        const char *left = is_forced
+                                   ? NULL
+                                   : "the change is unfinished: 'warpshare mig apply --resume' finishes or undoes it; "
+                                     "--force removes the record, and the geometry stays as it is";
+
+        if (access(folder, F_OK) < 0 && errno == ENOENT) {
+                removals_add(removals, REMOVAL_ABSENT, what_record, folder, "%s", "");
+                return;
+        }
+        switch (lock_take_within(&lock, folder, LOCK_PATIENCE_MS, &err)) {
+        case 0:
+                remove_record(removals, folder, MIG_RECORD_NAME, left);
+                remove_record(removals, folder, MIG_RUN_RECORD_NAME, NULL);
+                /* The folder above it is not ours alone. */
+                if (!removals->is_dry)
+                        (void)rmdir(folder);
+                break;
+        case LOCK_BUSY:
+                removals_add(removals, REMOVAL_LEFT, what_record, folder,
+                        "another process changes the MIG geometry now: wait until it has ended");
+                break;
+        default:
+                removals_add(removals, REMOVAL_UNSEEN, what_record, folder, "%s", err.text);
+        }
+        lock_release(&lock);
 }

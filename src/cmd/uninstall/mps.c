@@ -14,12 +14,11 @@
 #include "base/sweep.h"
 #include "base/text.h"
 #include "gpu/apart.h"
-#include "gpu/hangs.h"
 #include "gpu/nvml.h"
 #include "base/io/lock.h"
 #include "mps/control/control.h"
 #include "mps/supervisor/identity.h"
-#include "mps/supervisor/memory_limit.h"
+#include "mps/supervisor/memory_limits.h"
 #include "mps/supervisor/record.h"
 #include "mps/supervisor/shm_mount.h"
 #include "mps/supervisor/supervisor.h"
@@ -31,78 +30,43 @@
 
 /* ---- memory limits of containers ---- */
 
-struct limits {
+struct limit {
         const struct mps_removal_options *options;
-        const struct mps_record *record;
-        struct nvml *nvml; /* in the process; NULL: closed */
+        const struct mps_container_limit *limit;
+        const char *folder; /* of its cgroup */
 };
 
-static char *limit_folder(const struct mps_container_limit *limit)
+static int clear_limit(const void *data, struct strbuf *answer UNUSED, struct error *err)
 {
-        return xasprintf("/sys/fs/cgroup%s", limit->cgroup);
-}
+        const struct limit *limit = data;
+        _cleanup_(nvml_closep) struct nvml *nvml = NULL;
 
-/* In a process of its own, with the position of a limit: why it is still there, or nothing. */
-static void serve_limit(const void *message, size_t size UNUSED, struct strbuf *answer, const void *data)
-{
-        struct limits *limits = (struct limits *)(uintptr_t)data;
-        const struct mps_removal_options *options = limits->options;
-        const struct mps_container_limit *limit;
-        _free_ char *folder = NULL;
-        struct error err;
-        size_t position;
-
-        memcpy(&position, message, sizeof(position));
-        limit = &limits->record->limits[position];
-        folder = limit_folder(limit);
-        gpu_call_about(CALL_ON_DRIVER, 0, NULL);
-        if (!limits->nvml && nvml_open(&limits->nvml, options->nvml_library, options->driver_root, &err) < 0) {
-                strbuf_puts(answer, err.text);
-                return;
-        }
-        gpu_call_about(CALL_ON_GPU, CALL_NO_INDEX, limit->unit);
-        if (memory_limit_clear(limits->nvml, limit, folder, &err) >= MEMORY_LIMIT_CANNOT)
-                strbuf_puts(answer, err.text);
-}
-
-/* False: NVML does not return, or has ended its process: |err| says where. */
-static bool clear_limit(
-        struct removals *removals, struct worker_alone *alone, const struct mps_record *record, size_t position)
-{
-        const struct mps_container_limit *limit = &record->limits[position];
-        _cleanup_(strbuf_done) struct strbuf problem = STRBUF_INIT;
-        _free_ char *folder = limit_folder(limit);
-        struct error cause;
-        struct error err;
-        const bool is_lost = worker_alone_ask(alone, &position, sizeof(position), APART_CALL_MS, &problem, &cause) < 0;
-
-        if (is_lost) {
-                const struct call_info call = gpu_call_of_worker(&alone->lost);
-
-                hang_explain(&call, &cause, gpu_call_now_ms(), &err);
-                strbuf_puts(&problem, err.text);
-        }
-        if (problem.size)
-                removals_add(removals, REMOVAL_LEFT, MPS_REMOVAL_LIMITS, folder, "its memory limit on %s: %s",
-                        limit->unit, problem.data);
-        return problem.size == 0;
+        if (nvml_open(&nvml, limit->options->nvml_library, limit->options->driver_root, err) < 0)
+                return -1;
+        gpu_call_about(CALL_ON_GPU, CALL_NO_INDEX, limit->limit->unit);
+        return memory_limit_clear(nvml, limit->limit, limit->folder, err) >= MEMORY_LIMIT_CANNOT ? -1 : 0;
 }
 
 /* Limits that cannot be removed end with their containers. */
 static void clear_limits(
         struct removals *removals, const struct mps_removal_options *options, const struct mps_record *record)
 {
-        const struct limits limits = {options, record, NULL};
-        struct worker_alone alone;
         size_t n_cleared = 0;
 
-        if (!record->n_limits)
-                return;
-        worker_alone_begin(&alone, "warpshare-limit", serve_limit, &limits);
-        for (size_t i = 0; i < record->n_limits; i++)
-                n_cleared += removals->is_dry || clear_limit(removals, &alone, record, i);
-        removals_add(removals, REMOVAL_DONE, MPS_REMOVAL_LIMITS, "/sys/fs/cgroup", "%zu removed", n_cleared);
-        worker_alone_end(&alone);
+        for (size_t i = 0; i < record->n_limits; i++) {
+                const struct mps_container_limit *limit = &record->limits[i];
+                _free_ char *folder = xasprintf("/sys/fs/cgroup%s", limit->cgroup);
+                struct error err;
+
+                if (removals->is_dry ||
+                        apart_run(clear_limit, &(struct limit){options, limit, folder}, NULL, &err) == 0)
+                        n_cleared++;
+                else
+                        removals_add(removals, REMOVAL_LEFT, MPS_REMOVAL_LIMITS, folder, "its memory limit on %s: %s",
+                                limit->unit, err.text);
+        }
+        if (record->n_limits)
+                removals_add(removals, REMOVAL_DONE, MPS_REMOVAL_LIMITS, "/sys/fs/cgroup", "%zu removed", n_cleared);
 }
 
 /* ---- daemons and compute modes ---- */
@@ -334,15 +298,14 @@ static void remove_file(const struct place *root, const char *name)
                 removals_add(root->removals, REMOVAL_LEFT, "MPS file", path, "%s", strerror(errno));
 }
 
-/* The agent's ledger files: "allocations-<resource>.json", and "grants-<resource>.json" of older versions. */
+/* The agent's ledger files: "allocations-<resource>.json". */
 static void remove_allocation_records(const struct place *root)
 {
         DIR *entries = list(root);
         const struct dirent *entry;
 
         while (entries && (entry = readdir(entries)))
-                if ((text_starts_with(entry->d_name, "allocations-") || text_starts_with(entry->d_name, "grants-")) &&
-                        strstr(entry->d_name, ".json"))
+                if (text_starts_with(entry->d_name, "allocations-") && strstr(entry->d_name, ".json"))
                         remove_file(root, entry->d_name);
         if (entries)
                 closedir(entries);

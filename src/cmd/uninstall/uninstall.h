@@ -22,19 +22,12 @@ void uninstall_sockets(struct removals *removals, const char *kubelet_directory)
 void uninstall_cdi(
         struct removals *removals, const struct config *config, const char *kubelet_directory, bool is_forced);
 
-/* ---- dra.c, where DRA is enabled ---- */
-
 /*
- * Sockets of the driver, which stay where |agent| says that one runs (else NULL), and CDI specifications of claims.
- * These are there as long as a claim is prepared, so they stay unless |is_forced|, and the record of what is prepared
- * with them.
+ * Where DRA is enabled: sockets of the driver, which stay where |agent| says that one runs (else NULL), and CDI
+ * specifications of claims. These are there as long as a claim is prepared, so they stay unless |is_forced|, and the
+ * record of what is prepared with them.
  */
 void uninstall_dra(struct removals *removals, const struct config *config, const char *agent, bool is_forced);
-
-/* The driver's ResourceSlices of this node. It takes a minute at most for each. */
-void uninstall_slices(struct removals *removals, struct api_visit *visit, const struct config *config);
-
-/* ---- mig.c ---- */
 
 /*
  * The records of the MIG manager and of `warpshare mig` in |folder|, and the folder, if nothing else is in it. An
@@ -42,10 +35,13 @@ void uninstall_slices(struct removals *removals, struct api_visit *visit, const 
  */
 void uninstall_mig(struct removals *removals, const char *folder, bool is_forced);
 
-/* What our MIG manager has told by the node's label. It takes two minutes at most. */
-void uninstall_mig_state(struct removals *removals, struct api_visit *visit, const char *node);
+/* ---- api.c ---- */
 
-/* ---- node.c: in the API ---- */
+/* The label by which our MIG manager reports its state. It takes two minutes at most. */
+void uninstall_mig_state(struct removals *removals, struct api_visit *visit, const char *node);
 
 /* Our taint, condition and annotations of that node's object. Takes a minute at most. */
 void uninstall_node(struct removals *removals, struct api_visit *visit, const char *node);
+
+/* The driver's ResourceSlices of this node. It takes a minute at most for each. */
+void uninstall_slices(struct removals *removals, struct api_visit *visit, const struct config *config);

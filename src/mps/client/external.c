@@ -38,7 +38,7 @@ struct mps_external {
 /* ---- the status ---- */
 
 /* A copy, since the receiver may apply other wanted daemons while it reads the status. */
-static void describe(struct arena *arena, struct mps_daemon_status *daemon, const struct target *target)
+static void describe_target(struct arena *arena, struct mps_daemon_status *daemon, const struct target *target)
 {
         const char **units = ARENA_ARRAY(arena, const char *, target->n_units);
 
@@ -58,13 +58,13 @@ static void describe(struct arena *arena, struct mps_daemon_status *daemon, cons
         };
 }
 
-static struct mps_status *make_status(const struct mps_external *external)
+static struct mps_status *external_make_status(const struct mps_external *external)
 {
         struct mps_status *status = mps_status_new();
         struct mps_daemon_status *daemons = ARENA_ARRAY(&status->arena, struct mps_daemon_status, external->n_targets);
 
         for (size_t i = 0; i < external->n_targets; i++)
-                describe(&status->arena, &daemons[i], &external->targets[i]);
+                describe_target(&status->arena, &daemons[i], &external->targets[i]);
         status->generation = external->generation;
         status->daemons = daemons;
         status->n_daemons = external->n_targets;
@@ -78,8 +78,8 @@ static void end_round(struct mps_external *external)
 
         for (size_t i = 0; i < external->n_targets; i++)
                 is_any = is_any || external->targets[i].answered;
-        external->options.on_round(is_any ? make_status(external) : NULL, is_any ? NULL : external->targets[0].reason,
-                external->options.data);
+        external->options.on_round(is_any ? external_make_status(external) : NULL,
+                is_any ? NULL : external->targets[0].reason, external->options.data);
 }
 
 /* ---- questions ---- */

@@ -55,7 +55,7 @@ struct mps_link {
         void *closed_data;
 };
 
-static uint64_t now_ms(const struct mps_link *link)
+static uint64_t link_now_ms(const struct mps_link *link)
 {
         return uv_now(link->loop);
 }
@@ -248,7 +248,7 @@ static void on_ping(uv_timer_t *timer)
         struct mps_request ping = {.kind = MPS_REQUEST_PING, .id = ++link->last_id};
         struct error err;
 
-        if (now_ms(link) - link->heard_ms < SILENCE_MS) {
+        if (link_now_ms(link) - link->heard_ms < SILENCE_MS) {
                 send_message(link, &ping);
                 return;
         }
@@ -287,7 +287,7 @@ static void on_link_line(const char *line, size_t length, void *data)
         struct mps_answer message;
         struct error err;
 
-        link->heard_ms = now_ms(link);
+        link->heard_ms = link_now_ms(link);
         if (mps_answer_read(&message, &arena, line, length, &err) < 0) {
                 error_raise_prefix(&err, "the MPS supervisor");
                 disconnect(link, &err);
@@ -329,7 +329,7 @@ static void connected(struct mps_link *link)
         link->is_absent = false;
         link->has_own_plan = false;
         link->retry_ms = 0;
-        link->heard_ms = now_ms(link);
+        link->heard_ms = link_now_ms(link);
         if (link->apply)
                 send_apply(link, true); /* first, so that the status that follows is for it */
         send_message(link, &watch);

@@ -20,7 +20,7 @@ static struct request *first_request(const struct mps_requests *requests)
         return list_is_empty(&requests->list) ? NULL : container_of(requests->list.next, struct request, in_list);
 }
 
-static void answer(struct request *request, const struct error *err, const struct mps_allocation *allocation)
+static void answer_request(struct request *request, const struct error *err, const struct mps_allocation *allocation)
 {
         const struct mps_asker *asker = &request->asker;
 
@@ -34,7 +34,7 @@ static void answer(struct request *request, const struct error *err, const struc
 
 static void answer_error(struct request *request)
 {
-        answer(request, request->error.kind != ERROR_NONE ? &request->error : NULL, NULL);
+        answer_request(request, request->error.kind != ERROR_NONE ? &request->error : NULL, NULL);
 }
 
 /* ---- deadlines ---- */
@@ -68,7 +68,7 @@ static void on_requests_due(uv_timer_t *timer)
         arm_requests(requests);
 }
 
-static void insert(struct mps_requests *requests, struct request *request)
+static void insert_request(struct mps_requests *requests, struct request *request)
 {
         struct list *after = requests->list.previous;
 
@@ -83,7 +83,7 @@ static void fail_later(struct mps_requests *requests, struct request *request, c
         request->id = 0;
         request->due_ms = 0;
         request->error = *err;
-        insert(requests, request);
+        insert_request(requests, request);
 }
 
 /* ---- public ---- */
@@ -111,7 +111,7 @@ void mps_requests_await(struct mps_requests *requests, const struct mps_asker *a
         request->due_ms = uv_now(requests->timer.loop) + ANSWER_MS;
         error_raise(&request->error, ERROR_TIMEOUT, "the MPS supervisor did not answer within %" PRIu64 " s",
                 ANSWER_MS / 1000);
-        insert(requests, request);
+        insert_request(requests, request);
 }
 
 void mps_requests_answer_later(struct mps_requests *requests, const struct mps_asker *asker, const struct error *err)
@@ -138,12 +138,12 @@ void mps_requests_take(struct mps_requests *requests, const struct mps_answer *m
         if (!request)
                 return;
         if (!message->ok) {
-                answer(request, &message->error, NULL);
+                answer_request(request, &message->error, NULL);
         } else if (request->asker.granted && !message->has_allocation) {
                 error_raise(&err, ERROR_INTERNAL, "the MPS supervisor answered without an allocation");
-                answer(request, &err, NULL);
+                answer_request(request, &err, NULL);
         } else {
-                answer(request, NULL, &message->allocation);
+                answer_request(request, NULL, &message->allocation);
         }
         arm_requests(requests);
 }
@@ -163,7 +163,7 @@ void mps_requests_fail(struct mps_requests *requests, const struct error *err)
 
                 list_remove(&request->in_list);
                 if (request->id == 0)
-                        insert(requests, request);
+                        insert_request(requests, request);
                 else
                         fail_later(requests, request, err);
         }

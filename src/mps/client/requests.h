@@ -16,7 +16,7 @@ struct mps_requests {
         uv_timer_t timer; /* its owner closes it; |data| is the owner's */
 };
 
-/* Who asked: one of the two is set, or none. */
+/* The callback of a request: one of the two is set, or none. */
 struct mps_asker {
         mps_granted_fn *granted;
         mps_done_fn *done;

@@ -28,16 +28,17 @@
  * and its own answer proves that the daemon accepted both, and is where the next command's answer begins.
  */
 #define PROOF "get_default_active_thread_percentage"
-#define SHOWN 160 /* bytes of an answer that an error shows */
+#define WORDS_MAX ((size_t)8) /* of a v3 command */
+#define SHOWN 160             /* bytes of an answer that an error shows */
 
 struct question {
         struct list link;
         struct arena arena;
-        const char *const *arguments; /* the arguments after argv[0]; NULL-terminated */
-        const char *command;          /* the first one; NULL: none */
-        const char *input;            /* all of them, as the front end reads them; NULL: none */
-        bool is_proven;               /* PROOF is sent after each */
-        size_t n_commands;            /* with |all_done| */
+        const char *words;   /* v3: the arguments of the program; NULL: none */
+        const char *command; /* the older interface: the first command; NULL: none */
+        const char *input;   /* all commands, as the front end reads them; NULL: none */
+        bool is_proven;      /* PROOF is sent after each */
+        size_t n_commands;   /* with |all_done| */
         mps_answers_fn *all_done;
         mps_answer_fn *done; /* without it */
         void *data;
@@ -149,40 +150,26 @@ static enum found look_up(char **ret, const char *name, const char *places)
         return first ? FOUND_NO_PROGRAM : FOUND_NOT;
 }
 
-static int fail_denied(const char *path, struct error *err)
+/* |program|: a path, or a name that is looked up. */
+static int find_program(char **ret, const char *program, const char *path, const char *root, struct error *err)
 {
-        return error_set(err, ERROR_DENIED,
-                "'%s' is no program that may be executed: see its mode, and whether its file system is mounted noexec",
-                path);
-}
-
-static int find_path(char **ret, const char *path, struct error *err)
-{
-        switch (check_answer(path)) {
-        case FOUND_NOT:
-                return error_set(err, ERROR_NOT_FOUND, "there is no '%s'", path);
-        case FOUND_NO_PROGRAM:
-                return fail_denied(path, err);
-        case FOUND_PROGRAM:
-                break;
-        }
-        *ret = xstrdup(path);
-        return 0;
-}
-
-static int find_name(char **ret, const char *name, const char *path, const char *root, struct error *err)
-{
+        const bool is_path = strchr(program, '/');
         _free_ char *places = join_places(path, root);
-        _free_ char *found = NULL;
+        _free_ char *found = is_path ? xstrdup(program) : NULL;
 
-        switch (look_up(&found, name, places)) {
+        switch (is_path ? check_answer(program) : look_up(&found, program, places)) {
         case FOUND_NOT:
+                if (is_path)
+                        return error_set(err, ERROR_NOT_FOUND, "there is no '%s'", program);
                 return error_set(err, ERROR_NOT_FOUND,
                         "there is no %s in the PATH (%s), nor in the usual places below '%s': it comes with NVIDIA's "
                         "driver, on some systems as a package of its own; set --mps-control where it is elsewhere",
-                        name, path, *root ? root : "/");
+                        program, path, *root ? root : "/");
         case FOUND_NO_PROGRAM:
-                return fail_denied(found, err);
+                return error_set(err, ERROR_DENIED,
+                        "'%s' is no program that may be executed: see its mode, and whether its file system is mounted "
+                        "noexec",
+                        found);
         case FOUND_PROGRAM:
                 break;
         }
@@ -195,14 +182,12 @@ int mps_control_find(char **ret, const char *program, const char *path, const ch
         _free_ char *control = NULL;
         _free_ char *server = NULL;
         _free_ char *near = NULL;
-        int rc;
 
         path = path_or_own(path);
-        rc = strchr(program, '/') ? find_path(&control, program, err) : find_name(&control, program, path, root, err);
-        if (rc < 0)
+        if (find_program(&control, program, path, root, err) < 0)
                 return error_prefix(err, "MPS control program");
         near = join_folder(control, path);
-        if (find_name(&server, SERVER, near, root, err) < 0)
+        if (find_program(&server, SERVER, near, root, err) < 0)
                 return error_prefix(err, "MPS server, without which every client waits for ever");
         *ret = TAKE_PTR(control);
         return 0;
@@ -219,7 +204,7 @@ static void free_question(struct question *question)
 
 static void on_control_turn(uv_timer_t *turn);
 
-static void go_on(struct mps_control *control)
+static void control_go_on(struct mps_control *control)
 {
         if (!control->child && !list_is_empty(&control->questions))
                 uv_timer_start(&control->turn, on_control_turn, 0, 0);
@@ -230,13 +215,9 @@ static void go_on(struct mps_control *control)
 /* The command that was sent, for error messages. */
 static char *words_of(const struct question *question)
 {
-        struct strbuf text = STRBUF_INIT;
+        const char *words = question->words ? question->words : question->command;
 
-        if (question->command)
-                strbuf_append(&text, question->command, strcspn(question->command, "\n"));
-        for (const char *const *word = question->arguments; *word; word++)
-                strbuf_printf(&text, "%s%s", text.size ? " " : "", *word);
-        return strbuf_take(&text);
+        return xasprintf("%.*s", (int)strcspn(words, "\n"), words);
 }
 
 static bool is_percentage(const char *line)
@@ -260,7 +241,7 @@ static bool take_proof(char *answer)
 }
 
 /* Ends each answer where its proof begins; returns how many there are. */
-static size_t split(char *answer, const char **answers, size_t n_answers)
+static size_t split_answers(char *answer, const char **answers, size_t n_answers)
 {
         char *start = answer;
         size_t count = 0;
@@ -294,12 +275,12 @@ static void control_finish(struct mps_control *control, const struct error *err,
         size_t count;
 
         list_remove(&question->link);
-        go_on(control);
+        control_go_on(control);
         if (!question->all_done) {
                 question->done(err, answer, question->data);
         } else if (err) {
                 question->all_done(err, NULL, question->data);
-        } else if ((count = split(answer, answers, question->n_commands)) < question->n_commands) {
+        } else if ((count = split_answers(answer, answers, question->n_commands)) < question->n_commands) {
                 error_raise(&problem, ERROR_UNAVAILABLE,
                         "'%s': the MPS control daemon in '%s' answered %zu of %zu commands, then broke off",
                         question->command, control->pipe_directory, count, question->n_commands);
@@ -330,7 +311,7 @@ static bool is_refused(const struct question *question, const struct child_resul
 }
 
 /* Interprets the end of the front end; 0: |answer| is the answer. */
-static int control_judge(const struct mps_control *control, const char *words, const struct child_result *result,
+static int control_check_end(const struct mps_control *control, const char *words, const struct child_result *result,
         const char *answer, bool refused, struct error *err)
 {
         if (result->timed_out)
@@ -376,7 +357,7 @@ static void on_child_end(const struct child_result *result, void *data)
                 uv_timer_start(&control->turn, on_control_turn, REFUSED_PAUSE_MS, 0);
                 if (control->refused)
                         control->refused(control->data);
-        } else if (control_judge(control, words, result, answer, refused, &err) < 0) {
+        } else if (control_check_end(control, words, result, answer, refused, &err) < 0) {
                 control_finish(control, &err, NULL);
         } else {
                 control_finish(control, NULL, answer);
@@ -396,16 +377,17 @@ static int control_start(struct mps_control *control, const struct question *que
                 .on_end = on_child_end,
                 .data = control,
         };
-        _free_ const char **argv = NULL;
-        size_t count = 0;
+        _free_ char *words = xstrdup(question->words ? question->words : "");
+        const char *argv[WORDS_MAX + 2] = {control->program};
+        size_t count = 1;
+        char *rest = NULL;
 
         if (question->command && strchr(question->command, '\n'))
                 return error_set(err, ERROR_INVALID, "an MPS command has to be one line");
-        while (question->arguments[count])
-                count++;
-        argv = xcalloc(count + 2, sizeof(*argv));
-        argv[0] = control->program;
-        memcpy(argv + 1, question->arguments, count * sizeof(*argv));
+        for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+                assert(count <= WORDS_MAX);
+                argv[count++] = word;
+        }
         options.argv = argv;
         return child_run(&control->child, control->turn.loop, &options, err);
 }
@@ -454,20 +436,17 @@ static struct question *add_question(struct mps_control *control, mps_answer_fn 
 
 void mps_control_ask(struct mps_control *control, const char *command, mps_answer_fn *done, void *data)
 {
-        static const char *const nothing[] = {NULL};
         struct question *question = add_question(control, done, data);
 
-        question->arguments = nothing;
         question->command = arena_strdup(&question->arena, command);
         question->is_proven = strcmp(command, PROOF) != 0 && !text_starts_with(command, "quit");
         question->input = arena_printf(&question->arena, "%s\n%s", command, question->is_proven ? PROOF "\n" : "");
-        go_on(control);
+        control_go_on(control);
 }
 
 void mps_control_ask_all(
         struct mps_control *control, const char *const *commands, size_t n_commands, mps_answers_fn *done, void *data)
 {
-        static const char *const nothing[] = {NULL};
         _cleanup_(strbuf_done) struct strbuf input = STRBUF_INIT;
         struct question *question = add_question(control, NULL, data);
 
@@ -476,33 +455,19 @@ void mps_control_ask_all(
                 assert(strlen(commands[i]) <= MPS_COMMAND_MAX && !strchr(commands[i], '\n'));
                 strbuf_printf(&input, "%s\n" PROOF "\n", commands[i]);
         }
-        question->arguments = nothing;
         question->command = arena_strdup(&question->arena, commands[0]);
         question->input = arena_strdup(&question->arena, input.data);
         question->n_commands = n_commands;
         question->all_done = done;
-        go_on(control);
+        control_go_on(control);
 }
 
-static const char *const *copy_words(struct arena *arena, const char *const *words)
-{
-        const char **copy;
-        size_t count = 0;
-
-        while (words[count])
-                count++;
-        copy = ARENA_ARRAY(arena, const char *, count + 1);
-        for (size_t i = 0; i < count; i++)
-                copy[i] = arena_strdup(arena, words[i]);
-        return copy;
-}
-
-void mps_control_run(struct mps_control *control, const char *const *arguments, mps_answer_fn *done, void *data)
+void mps_control_run(struct mps_control *control, const char *words, mps_answer_fn *done, void *data)
 {
         struct question *question = add_question(control, done, data);
 
-        question->arguments = copy_words(&question->arena, arguments);
-        go_on(control);
+        question->words = arena_strdup(&question->arena, words);
+        control_go_on(control);
 }
 
 /* ---- start and end ---- */

@@ -85,5 +85,5 @@ typedef void mps_answers_fn(const struct error *err, const char *const *answers,
 void mps_control_ask_all(
         struct mps_control *control, const char *const *commands, size_t n_commands, mps_answers_fn *done, void *data);
 
-/* The same for the v3 interface, whose commands are arguments: |arguments| is NULL-terminated. */
-void mps_control_run(struct mps_control *control, const char *const *arguments, mps_answer_fn *done, void *data);
+/* The same for the v3 interface, whose commands are arguments: |words|, with one blank between two of them. */
+void mps_control_run(struct mps_control *control, const char *words, mps_answer_fn *done, void *data);

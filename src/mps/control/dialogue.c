@@ -11,22 +11,12 @@
 
 /* ---- commands ---- */
 
-void dialogue_put_percentage(struct strbuf *text, unsigned int permille)
+const char *dialogue_partition_add(struct arena *arena, const char *gpu_uuid, unsigned int chunks)
 {
-        strbuf_printf(text, "%u.%u", permille / 10, permille % 10);
+        return arena_printf(arena, "sm_partition add %s %u", gpu_uuid, chunks);
 }
 
-void dialogue_put_default_limit(struct strbuf *text, const char *device, uint64_t mib)
-{
-        strbuf_printf(text, "set_default_device_pinned_mem_limit %s %lluM", device, (unsigned long long)mib);
-}
-
-void dialogue_put_partition_add(struct strbuf *text, const char *gpu_uuid, unsigned int chunks)
-{
-        strbuf_printf(text, "sm_partition add %s %u", gpu_uuid, chunks);
-}
-
-/* Of "<uuid>/<rest>" the rest. */
+/* Returns the rest of an id "<uuid>/<rest>"; an id of another form is returned as it is. */
 static const char *behind_uuid(const char *gpu_uuid, const char *id)
 {
         const size_t length = strlen(gpu_uuid);
@@ -34,9 +24,9 @@ static const char *behind_uuid(const char *gpu_uuid, const char *id)
         return text_starts_with(id, gpu_uuid) && id[length] == '/' ? id + length + 1 : id;
 }
 
-void dialogue_put_partition_remove(struct strbuf *text, const char *gpu_uuid, const char *id)
+const char *dialogue_partition_remove(struct arena *arena, const char *gpu_uuid, const char *id)
 {
-        strbuf_printf(text, "sm_partition rm %s %s", gpu_uuid, behind_uuid(gpu_uuid, id));
+        return arena_printf(arena, "sm_partition rm %s %s", gpu_uuid, behind_uuid(gpu_uuid, id));
 }
 
 /* ---- parsing ---- */
@@ -74,7 +64,7 @@ static size_t count_lines(const char *answer)
 
 /* ---- answers ---- */
 
-void dialogue_note_unread(struct dialogue_unread *unread, struct arena *arena, const char *line)
+static void dialogue_note_unread(struct dialogue_unread *unread, struct arena *arena, const char *line)
 {
         if (!unread->count++)
                 unread->first = arena_strndup(arena, line, strnlen(line, SHOWN));
@@ -127,26 +117,39 @@ uint64_t dialogue_limit_shown(uint64_t mib)
         return mib < 1024 ? mib : mib / 1024 * 1024;
 }
 
-void dialogue_read_pids(
-        const char *answer, struct arena *arena, pid_t **ret, size_t *ret_n, struct dialogue_unread *unread)
+void *dialogue_read_lines(const char *answer, struct arena *arena, dialogue_read_line_fn *read_line,
+        size_t element_size, size_t *ret_n, struct dialogue_unread *unread)
 {
-        pid_t *pids = ARENA_ARRAY(arena, pid_t, count_lines(answer));
-        const char *at = answer;
+        char *elements = arena_alloc(arena, count_lines(answer), element_size);
         const char *line;
         size_t count = 0;
 
-        while (next_line(arena, &at, &line)) {
-                uint64_t pid;
-
+        while (next_line(arena, &answer, &line)) {
                 if (!*line)
                         continue;
-                if (read_number(line, INT_MAX, &pid))
-                        pids[count++] = (pid_t)pid;
+                if (read_line(arena, line, elements + count * element_size))
+                        count++;
                 else
                         dialogue_note_unread(unread, arena, line);
         }
-        *ret = pids;
         *ret_n = count;
+        return elements;
+}
+
+static bool read_pid(struct arena *arena UNUSED, const char *line, void *element)
+{
+        uint64_t pid;
+
+        if (!read_number(line, INT_MAX, &pid))
+                return false;
+        *(pid_t *)element = (pid_t)pid;
+        return true;
+}
+
+void dialogue_read_pids(
+        const char *answer, struct arena *arena, pid_t **ret, size_t *ret_n, struct dialogue_unread *unread)
+{
+        *ret = dialogue_read_lines(answer, arena, read_pid, sizeof(**ret), ret_n, unread);
 }
 
 /* The UUID in |line|, or NULL. */

@@ -16,20 +16,13 @@
 
 /* ---- commands ---- */
 
-/* |permille| as the percentage with one decimal that the daemon prints: 333 is "33.3", 1000 is "100.0". */
-void dialogue_put_percentage(struct strbuf *text, unsigned int permille);
-/*
- * "set_default_device_pinned_mem_limit 0 1630M"; 0 MiB clears the limit. |device| is a number: up to 550 a UUID is read
- * as 0.
- */
-void dialogue_put_default_limit(struct strbuf *text, const char *device, uint64_t mib);
 /* "sm_partition add <uuid> <chunks>", for daemons of r590 and newer that were started with -S. */
-void dialogue_put_partition_add(struct strbuf *text, const char *gpu_uuid, unsigned int chunks);
+const char *dialogue_partition_add(struct arena *arena, const char *gpu_uuid, unsigned int chunks);
 /*
- * "sm_partition rm <uuid> <rest>": of an id "<uuid>/<rest>" only what stands behind the UUID (recorded, 590); <rest> may
- * contain '/'.
+ * "sm_partition rm <uuid> <rest>": only the part of an id "<uuid>/<rest>" that stands behind the UUID (recorded, 590);
+ * <rest> may contain '/'.
  */
-void dialogue_put_partition_remove(struct strbuf *text, const char *gpu_uuid, const char *id);
+const char *dialogue_partition_remove(struct arena *arena, const char *gpu_uuid, const char *id);
 
 /* ---- answers ---- */
 
@@ -38,13 +31,21 @@ struct dialogue_unread {
         size_t count;
         const char *first; /* the beginning of the first of them, in the arena of its list; NULL: none */
 };
-void dialogue_note_unread(struct dialogue_unread *unread, struct arena *arena, const char *line);
+
+/*
+ * A list of elements, one for each line that is not empty and that |read_line| can read; for the parsers of this and
+ * of dialogue_v3.h.
+ */
+typedef bool dialogue_read_line_fn(struct arena *arena, const char *line, void *element);
+void *dialogue_read_lines(const char *answer, struct arena *arena, dialogue_read_line_fn *read_line,
+        size_t element_size, size_t *ret_n, struct dialogue_unread *unread);
 
 /* "100.0" → 1000, "30.00" → 300; with more decimals than one, the nearest. */
 int dialogue_read_percentage(const char *answer, unsigned int *ret_permille, struct error *err) MUST_USE;
 /*
- * "2G" → 2048; "" and "unlimited" (r615) → 0, none. The daemon stores the exact value, but from 1 GiB on it shows whole GiB, rounded down: it shows
- * a limit of 1630M as "1G" (535, 550). So compare the answer with dialogue_limit_shown() of the value that was set.
+ * "2G" → 2048; "" and "unlimited" (r615) → 0, none. The daemon stores the exact value, but from 1 GiB on it shows whole
+ * GiB, rounded down: it shows a limit of 1630M as "1G" (535, 550). So compare the answer with dialogue_limit_shown() of
+ * the value that was set.
  */
 int dialogue_read_limit(const char *answer, uint64_t *ret_mib, struct error *err) MUST_USE;
 uint64_t dialogue_limit_shown(uint64_t mib);

@@ -1,13 +1,13 @@
 #include "mps/control/dialogue_v3.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <string.h>
 
 #include "base/text.h"
 
 #define NAME_MAX_LENGTH 64U
-#define FORMAT "--format=csv,noheader"
 #define MAX_FIELDS 8U
 
 bool dialogue_v3_is_name(const char *name)
@@ -18,41 +18,16 @@ bool dialogue_v3_is_name(const char *name)
                strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == length;
 }
 
-/* ---- arguments ---- */
+/* ---- commands ---- */
 
-#define MAX_WORDS 6U
-
-/* At most MAX_WORDS words; the first NULL ends the list. */
-static const char *const *words_of(struct arena *arena, const char *const words[MAX_WORDS])
+const char *dialogue_v3_server_create(struct arena *arena, const char *name, uid_t uid, const char *devices)
 {
-        const char **copy = ARENA_ARRAY(arena, const char *, MAX_WORDS + 1);
-
-        for (size_t i = 0; i < MAX_WORDS && words[i]; i++)
-                copy[i] = arena_strdup(arena, words[i]);
-        return copy;
+        return arena_printf(arena, "server create %s --uid=%u --allowed-devices=%s", name, uid, devices);
 }
 
-static const char *server_option(struct arena *arena, const char *server)
+const char *dialogue_v3_namespace_create(struct arena *arena, const char *server, const char *name)
 {
-        return arena_printf(arena, "--server=%s", server);
-}
-
-const char *const *dialogue_v3_server_create(struct arena *arena, const char *name, uid_t uid, const char *devices)
-{
-        return words_of(
-                arena, (const char *const[MAX_WORDS]){"server", "create", name, arena_printf(arena, "--uid=%u", uid),
-                               arena_printf(arena, "--allowed-devices=%s", devices)});
-}
-
-const char *const *dialogue_v3_server_list(struct arena *arena)
-{
-        return words_of(arena, (const char *const[MAX_WORDS]){"server", "list", FORMAT});
-}
-
-const char *const *dialogue_v3_namespace_create(struct arena *arena, const char *server, const char *name)
-{
-        return words_of(
-                arena, (const char *const[MAX_WORDS]){"namespace", "create", name, server_option(arena, server)});
+        return arena_printf(arena, "namespace create %s --server=%s", name, server);
 }
 
 unsigned int dialogue_v3_threads_set(unsigned int permille)
@@ -60,67 +35,53 @@ unsigned int dialogue_v3_threads_set(unsigned int permille)
         return MAX(permille / 10, 1U) * 10;
 }
 
-/* Appends to the |count| words that are there. */
-static const char *const *with_limits(
-        struct arena *arena, const char *words[MAX_WORDS], size_t count, unsigned int permille, uint64_t limit_mib)
+/* Appends the limits that are not 0 to |command|. */
+static const char *with_limits(struct arena *arena, const char *command, unsigned int permille, uint64_t limit_mib)
 {
         assert(permille || limit_mib);
         if (permille)
-                words[count++] =
-                        arena_printf(arena, "--active-thread-percentage=%u", dialogue_v3_threads_set(permille) / 10);
+                command = arena_printf(
+                        arena, "%s --active-thread-percentage=%u", command, dialogue_v3_threads_set(permille) / 10);
         if (limit_mib)
-                words[count++] = arena_printf(arena, "--pinned-memory-limit=%lluM", (unsigned long long)limit_mib);
-        return words_of(arena, words);
+                command = arena_printf(arena, "%s --pinned-memory-limit=%" PRIu64 "M", command, limit_mib);
+        return command;
 }
 
-const char *const *dialogue_v3_server_set(
-        struct arena *arena, const char *server, unsigned int permille, uint64_t limit_mib)
+const char *dialogue_v3_server_set(struct arena *arena, const char *server, unsigned int permille, uint64_t limit_mib)
 {
-        const char *words[MAX_WORDS] = {"server", "set", server};
-
-        return with_limits(arena, words, 3, permille, limit_mib);
+        return with_limits(arena, arena_printf(arena, "server set %s", server), permille, limit_mib);
 }
 
-const char *const *dialogue_v3_namespace_set(
+const char *dialogue_v3_namespace_set(
         struct arena *arena, const char *server, const char *name, unsigned int permille, uint64_t limit_mib)
 {
-        const char *words[MAX_WORDS] = {"namespace", "set", name, server_option(arena, server)};
-
-        return with_limits(arena, words, 4, permille, limit_mib);
+        return with_limits(
+                arena, arena_printf(arena, "namespace set %s --server=%s", name, server), permille, limit_mib);
 }
 
-const char *const *dialogue_v3_namespace_get(
-        struct arena *arena, const char *server, const char *name, const char *field)
+const char *dialogue_v3_namespace_get(struct arena *arena, const char *server, const char *name, const char *field)
 {
-        return words_of(arena, (const char *const[MAX_WORDS]){"namespace", "get", name, server, field});
+        return arena_printf(arena, "namespace get %s %s %s", name, server, field);
 }
 
-const char *const *dialogue_v3_namespace_delete(struct arena *arena, const char *server, const char *name, bool force)
+const char *dialogue_v3_namespace_delete(struct arena *arena, const char *server, const char *name)
 {
-        return words_of(arena, (const char *const[MAX_WORDS]){"namespace", "delete", name, server_option(arena, server),
-                                       force ? "--force" : NULL});
+        return arena_printf(arena, "namespace delete %s --server=%s", name, server);
 }
 
-const char *const *dialogue_v3_namespace_list(struct arena *arena, const char *server)
+const char *dialogue_v3_namespace_list(struct arena *arena, const char *server)
 {
-        return words_of(
-                arena, (const char *const[MAX_WORDS]){"namespace", "list", server_option(arena, server), FORMAT});
+        return arena_printf(arena, "namespace list --server=%s " DIALOGUE_V3_FORMAT, server);
 }
 
-const char *const *dialogue_v3_client_list(struct arena *arena)
+const char *dialogue_v3_client_get(struct arena *arena, pid_t pid, const char *field)
 {
-        return words_of(arena, (const char *const[MAX_WORDS]){"client", "list", "--all", FORMAT});
+        return arena_printf(arena, "client get %d %s", (int)pid, field);
 }
 
-const char *const *dialogue_v3_client_get(struct arena *arena, pid_t pid, const char *field)
+const char *dialogue_v3_client_terminate(struct arena *arena, pid_t pid)
 {
-        return words_of(
-                arena, (const char *const[MAX_WORDS]){"client", "get", arena_printf(arena, "%d", (int)pid), field});
-}
-
-const char *const *dialogue_v3_quit(struct arena *arena)
-{
-        return words_of(arena, (const char *const[MAX_WORDS]){"-q"});
+        return arena_printf(arena, "client terminate %d", (int)pid);
 }
 
 const char *dialogue_v3_own_server(struct arena *arena, uid_t uid)
@@ -128,47 +89,13 @@ const char *dialogue_v3_own_server(struct arena *arena, uid_t uid)
         return arena_printf(arena, "uid_%u", uid);
 }
 
-const char *const *dialogue_v3_client_terminate(struct arena *arena, pid_t pid)
-{
-        return words_of(
-                arena, (const char *const[MAX_WORDS]){"client", "terminate", arena_printf(arena, "%d", (int)pid)});
-}
-
 /* ---- answers ---- */
-
-/* Daemons with the older interface show whole gigabytes; whether v3 daemons do so is not known. */
-int dialogue_v3_check_limit(const char *answer, uint64_t limit_mib, struct error *err)
-{
-        uint64_t mib;
-
-        if (dialogue_read_limit(answer, &mib, err) < 0)
-                return -1;
-        if (mib != limit_mib && mib != dialogue_limit_shown(limit_mib))
-                return error_set(err, ERROR_INVALID,
-                        "memory limit: %llu MiB were set, its control daemon reports %llu MiB",
-                        (unsigned long long)limit_mib, (unsigned long long)mib);
-        return 0;
-}
-
-int dialogue_v3_check_threads(const char *answer, unsigned int permille, struct error *err)
-{
-        const unsigned int expected = dialogue_v3_threads_set(permille);
-        unsigned int shown;
-
-        if (dialogue_read_percentage(answer, &shown, err) < 0)
-                return -1;
-        if (shown != expected)
-                return error_set(err, ERROR_INVALID,
-                        "active thread percentage: %u was set, its control daemon reports %u.%u", expected / 10,
-                        shown / 10, shown % 10);
-        return 0;
-}
 
 /*
  * Splits a line into |count| fields. The last field is the rest of the line with its commas: a command, or a list of
  * devices. False if there are fewer fields.
  */
-static bool split(struct arena *arena, const char *line, size_t count, const char *fields[MAX_FIELDS])
+static bool split_fields(struct arena *arena, const char *line, size_t count, const char *fields[MAX_FIELDS])
 {
         for (size_t i = 0; i + 1 < count; i++) {
                 size_t length = strcspn(line, ",");
@@ -195,41 +122,6 @@ static bool read_id(const char *field, uint64_t max, uint64_t *ret)
         return true;
 }
 
-/* Parses one line into |element|. */
-typedef bool read_line_fn(struct arena *arena, const char *line, void *element);
-
-static void *read_lines(const char *answer, struct arena *arena, read_line_fn *read_line, size_t element_size,
-        size_t *ret_n, struct dialogue_unread *unread)
-{
-        size_t lines = 1;
-        size_t count = 0;
-        char *elements;
-
-        for (const char *at = answer; (at = strchr(at, '\n')); at++)
-                lines++;
-        elements = arena_alloc(arena, lines, element_size);
-        while (*answer) {
-                size_t length = strcspn(answer, "\n");
-                const char *line = arena_strndup(arena, answer, length);
-
-                if (length && read_line(arena, line, elements + count * element_size))
-                        count++;
-                else if (length)
-                        dialogue_note_unread(unread, arena, line);
-                answer += length + (answer[length] == '\n');
-        }
-        *ret_n = count;
-        return elements;
-}
-
-/* From "<devices>,<context ids>" the devices. In the manual's example neither has a comma, though both are lists. */
-static const char *devices_of(struct arena *arena, const char *rest)
-{
-        const char *comma = strrchr(rest, ',');
-
-        return comma ? arena_strndup(arena, rest, (size_t)(comma - rest)) : rest;
-}
-
 static bool read_server(struct arena *arena, const char *line, void *element)
 {
         struct dialogue_v3_server *server = element;
@@ -237,7 +129,7 @@ static bool read_server(struct arena *arena, const char *line, void *element)
         uint64_t uid;
         uint64_t pid;
 
-        if (!split(arena, line, 6, fields) || !dialogue_v3_is_name(fields[0]) ||
+        if (!split_fields(arena, line, 6, fields) || !dialogue_v3_is_name(fields[0]) ||
                 !text_to_uint(fields[1], UINT32_MAX, &uid) || !read_id(fields[2], INT_MAX, &pid))
                 return false;
         *server = (struct dialogue_v3_server){
@@ -245,8 +137,6 @@ static bool read_server(struct arena *arena, const char *line, void *element)
                 .uid = (uid_t)uid,
                 .pid = (pid_t)pid,
                 .status = fields[3],
-                .pipe_directory = fields[4],
-                .devices = devices_of(arena, fields[5]),
         };
         return true;
 }
@@ -254,7 +144,7 @@ static bool read_server(struct arena *arena, const char *line, void *element)
 void dialogue_v3_read_servers(const char *answer, struct arena *arena, struct dialogue_v3_server **ret, size_t *ret_n,
         struct dialogue_unread *unread)
 {
-        *ret = read_lines(answer, arena, read_server, sizeof(**ret), ret_n, unread);
+        *ret = dialogue_read_lines(answer, arena, read_server, sizeof(**ret), ret_n, unread);
 }
 
 static bool read_namespace(struct arena *arena, const char *line, void *element)
@@ -263,13 +153,11 @@ static bool read_namespace(struct arena *arena, const char *line, void *element)
         const char *fields[MAX_FIELDS];
         struct error err;
 
-        if (!split(arena, line, 7, fields) || !dialogue_v3_is_name(fields[0]) || !dialogue_v3_is_name(fields[1]))
+        if (!split_fields(arena, line, 7, fields) || !dialogue_v3_is_name(fields[0]) || !dialogue_v3_is_name(fields[1]))
                 return false;
         *name_space = (struct dialogue_v3_namespace){
                 .name = fields[0],
                 .server = fields[1],
-                .server_status = fields[2],
-                .pipe_directory = fields[6],
         };
         return (is_nothing(fields[3]) || dialogue_read_limit(fields[3], &name_space->limit_mib, &err) == 0) &&
                (is_nothing(fields[4]) || dialogue_read_percentage(fields[4], &name_space->permille, &err) == 0);
@@ -278,7 +166,7 @@ static bool read_namespace(struct arena *arena, const char *line, void *element)
 void dialogue_v3_read_namespaces(const char *answer, struct arena *arena, struct dialogue_v3_namespace **ret,
         size_t *ret_n, struct dialogue_unread *unread)
 {
-        *ret = read_lines(answer, arena, read_namespace, sizeof(**ret), ret_n, unread);
+        *ret = dialogue_read_lines(answer, arena, read_namespace, sizeof(**ret), ret_n, unread);
 }
 
 const char *dialogue_v3_read_namespace_name(struct arena *arena, const char *field, const char *server)
@@ -303,15 +191,13 @@ static bool read_client(struct arena *arena, const char *line, void *element)
         const char *fields[MAX_FIELDS];
         uint64_t pid;
 
-        if (!split(arena, line, 5, fields) || !text_to_uint(fields[0], INT_MAX, &pid) ||
+        if (!split_fields(arena, line, 5, fields) || !text_to_uint(fields[0], INT_MAX, &pid) ||
                 !dialogue_v3_is_name(fields[1]))
                 return false;
         *client = (struct dialogue_v3_client){
                 .pid = (pid_t)pid,
                 .server = fields[1],
-                .device = fields[2],
                 .name_space = dialogue_v3_read_namespace_name(arena, fields[3], fields[1]),
-                .command = fields[4],
         };
         return client->name_space;
 }
@@ -319,5 +205,5 @@ static bool read_client(struct arena *arena, const char *line, void *element)
 void dialogue_v3_read_clients(const char *answer, struct arena *arena, struct dialogue_v3_client **ret, size_t *ret_n,
         struct dialogue_unread *unread)
 {
-        *ret = read_lines(answer, arena, read_client, sizeof(**ret), ret_n, unread);
+        *ret = dialogue_read_lines(answer, arena, read_client, sizeof(**ret), ret_n, unread);
 }

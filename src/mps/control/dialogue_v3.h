@@ -1,5 +1,5 @@
 /*
- * The MPS interface of r615 and newer (v3: `nvidia-cuda-mps-control <module> <verb> …`): the arguments for
+ * The MPS interface of r615 and newer (v3: `nvidia-cuda-mps-control <module> <verb> …`): the commands for
  * mps_control_run(), and the parsers of its lists. Pure, like mps/control/dialogue.h. The daemon has it if it was
  * started with "-p 3" and knows that option.
  *
@@ -16,52 +16,47 @@
 /* Names of servers and namespaces: [a-z0-9_]{1,64}. */
 bool dialogue_v3_is_name(const char *name);
 
-/* ---- arguments: NULL-terminated, in |arena| ---- */
+/* ---- commands: their words with a blank between, in |arena| ---- */
+
+#define DIALOGUE_V3_FORMAT "--format=csv,noheader"
+#define DIALOGUE_V3_SERVER_LIST "server list " DIALOGUE_V3_FORMAT
+#define DIALOGUE_V3_CLIENT_LIST "client list --all " DIALOGUE_V3_FORMAT /* the clients of all servers */
+#define DIALOGUE_V3_QUIT "-q"                                           /* ends the daemon with all its servers */
 
 /* |devices|: UUIDs separated by commas. The server serves clients of |uid| only. */
-const char *const *dialogue_v3_server_create(struct arena *arena, const char *name, uid_t uid, const char *devices);
-const char *const *dialogue_v3_server_list(struct arena *arena);
+const char *dialogue_v3_server_create(struct arena *arena, const char *name, uid_t uid, const char *devices);
 /*
  * The limits of the namespace "default", which clients without a namespace use; parameters as for
  * dialogue_v3_namespace_set().
  */
-const char *const *dialogue_v3_server_set(
-        struct arena *arena, const char *server, unsigned int permille, uint64_t limit_mib);
-const char *const *dialogue_v3_namespace_create(struct arena *arena, const char *server, const char *name);
+const char *dialogue_v3_server_set(struct arena *arena, const char *server, unsigned int permille, uint64_t limit_mib);
+const char *dialogue_v3_namespace_create(struct arena *arena, const char *server, const char *name);
 /*
  * The limits of a namespace. A client's variables can lower them and not raise them, with one exception (recorded,
  * 615.71.09): an entry of CUDA_MPS_PINNED_DEVICE_MEM_LIMIT for a GPU that the client does not see leaves it without any
  * limit of memory; so containers in a namespace are not given that variable (plan/allocate.c). At least one must
  * be set. |permille| is passed as whole percent, rounded down, but at least 1; 0: not set. |limit_mib| 0: not set.
  */
-const char *const *dialogue_v3_namespace_set(
+const char *dialogue_v3_namespace_set(
         struct arena *arena, const char *server, const char *name, unsigned int permille, uint64_t limit_mib);
-/* With |force| the clients are ended. Without it the command fails while the namespace has clients. */
-const char *const *dialogue_v3_namespace_delete(struct arena *arena, const char *server, const char *name, bool force);
-const char *const *dialogue_v3_namespace_list(struct arena *arena, const char *server);
+/* The command fails while the namespace has clients. */
+const char *dialogue_v3_namespace_delete(struct arena *arena, const char *server, const char *name);
+const char *dialogue_v3_namespace_list(struct arena *arena, const char *server);
 /* One field of the namespace, as a bare value. */
 #define DIALOGUE_V3_LIMIT "pinned-memory-limit"
 #define DIALOGUE_V3_THREADS "active-thread-percentage"
-const char *const *dialogue_v3_namespace_get(
-        struct arena *arena, const char *server, const char *name, const char *field);
-/* The clients of all servers. */
-const char *const *dialogue_v3_client_list(struct arena *arena);
+const char *dialogue_v3_namespace_get(struct arena *arena, const char *server, const char *name, const char *field);
 /* The answer is one field of the client; exit status 1 if there is no such client. */
 #define DIALOGUE_V3_SERVER "server"
 #define DIALOGUE_V3_NAMESPACE "maws-ns"
-const char *const *dialogue_v3_client_get(struct arena *arena, pid_t pid, const char *field);
-const char *const *dialogue_v3_client_terminate(struct arena *arena, pid_t pid);
-/* Ends the daemon with all its servers. */
-const char *const *dialogue_v3_quit(struct arena *arena);
+const char *dialogue_v3_client_get(struct arena *arena, pid_t pid, const char *field);
+const char *dialogue_v3_client_terminate(struct arena *arena, pid_t pid);
 
 /* The server of a client that names none: "uid_<number>". In multi-user mode root's server serves all users. */
 const char *dialogue_v3_own_server(struct arena *arena, uid_t uid);
 
 /* ---- answers ---- */
 
-/* Checks that a field has the value that was set; if not, the error shows both. */
-int dialogue_v3_check_limit(const char *answer, uint64_t limit_mib, struct error *err) MUST_USE;
-int dialogue_v3_check_threads(const char *answer, unsigned int permille, struct error *err) MUST_USE;
 /* In whole percent, as it was set. */
 unsigned int dialogue_v3_threads_set(unsigned int permille);
 
@@ -70,8 +65,6 @@ struct dialogue_v3_server {
         uid_t uid;
         pid_t pid; /* 0: the server does not run */
         const char *status;
-        const char *pipe_directory;
-        const char *devices;
 };
 void dialogue_v3_read_servers(const char *answer, struct arena *arena, struct dialogue_v3_server **ret, size_t *ret_n,
         struct dialogue_unread *unread);
@@ -79,17 +72,15 @@ void dialogue_v3_read_servers(const char *answer, struct arena *arena, struct di
 struct dialogue_v3_namespace {
         const char *name;
         const char *server;
-        const char *server_status;
         uint64_t limit_mib;    /* 0: none, "unlimited" */
         unsigned int permille; /* 0: none */
-        const char *pipe_directory;
 };
 void dialogue_v3_read_namespaces(const char *answer, struct arena *arena, struct dialogue_v3_namespace **ret,
         size_t *ret_n, struct dialogue_unread *unread);
 
 /*
- * The namespace that a client's field names: "default" (manual), "srv/default (0)" (615.71.09), also without the number.
- * NULL: it names none, or one of another server than |server|.
+ * The namespace that a client's field names: "default" (manual), "srv/default (0)" (615.71.09), or that without the
+ * number. NULL: it names none, or one of another server than |server|.
  */
 const char *dialogue_v3_read_namespace_name(struct arena *arena, const char *field, const char *server);
 
@@ -99,9 +90,7 @@ const char *dialogue_v3_read_namespace_name(struct arena *arena, const char *fie
 struct dialogue_v3_client {
         pid_t pid;
         const char *server;
-        const char *device;
         const char *name_space;
-        const char *command;
 };
 void dialogue_v3_read_clients(const char *answer, struct arena *arena, struct dialogue_v3_client **ret, size_t *ret_n,
         struct dialogue_unread *unread);

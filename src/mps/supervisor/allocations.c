@@ -4,7 +4,7 @@
  * The rule:
  *
  *   1. An entry is wanted from the agent's request, or from the agent's list of allocations, until it is released, or
- *      until it is missing in that list. The ledger alone decides that (node/ledger/wanted.c).
+ *      until it is missing in that list. The ledger alone decides that (node/ledger/granted.h).
  *   2. It exists if it was created in the current process of its daemon.
  *   3. As soon as that process accepts commands, what is wanted and does not exist is created; what exists and is not
  *      wanted is removed; what is neither is forgotten.
@@ -14,7 +14,7 @@
  *
  * Example: container g1 has a namespace of 30 % in process 4711 of its daemon, and g2 ends while it still has a client.
  * g1 is wanted and exists: nothing to do. g2 exists and is not wanted: its removal fails, and is tried again after 1,
- * 2, 4 s. The daemon dies and is process 4712 after that. g1 does not exist there: it is created anew, under the same
+ * 2, 4 s. The daemon dies and is process 4712 after that. g1 does not exist there: it is created again, under the same
  * path, where the container finds it. g2 neither exists nor is wanted: it is forgotten.
  */
 #include "mps/supervisor/requests.h"
@@ -28,7 +28,7 @@
 #define RETRY_MAX_MS UINT64_C(60000)
 
 struct allocation_entry {
-        struct list link; /* supervisor->allocations */
+        struct list link; /* allocations->entries */
         struct arena arena;
         struct mps_record_allocation value; /* pid 0: not created yet */
         unsigned int failures;              /* in a row, in one process of the daemon */
@@ -39,9 +39,9 @@ struct allocation_entry {
 
 /* ---- allocations ---- */
 
-static struct allocation_entry *find_entry(const struct mps_supervisor *supervisor, const char *id)
+static struct allocation_entry *find_entry(const struct mps_allocations *allocations, const char *id)
 {
-        LIST_FOR_EACH(link, &supervisor->allocations) {
+        LIST_FOR_EACH(link, &allocations->entries) {
                 struct allocation_entry *entry = container_of(link, struct allocation_entry, link);
 
                 if (strcmp(entry->value.request.id, id) == 0)
@@ -60,9 +60,10 @@ static void free_entry(struct allocation_entry *entry)
 }
 
 /* Replaces an entry of the same id. */
-static struct allocation_entry *put_entry(struct mps_supervisor *supervisor, const struct mps_record_allocation *value)
+static struct allocation_entry *put_entry(
+        struct mps_allocations *allocations, const struct mps_record_allocation *value)
 {
-        struct allocation_entry *old = find_entry(supervisor, value->request.id);
+        struct allocation_entry *old = find_entry(allocations, value->request.id);
         struct arena arena = ARENA_INIT;
         struct allocation_entry *entry = ARENA_NEW(&arena, struct allocation_entry);
 
@@ -70,17 +71,17 @@ static struct allocation_entry *put_entry(struct mps_supervisor *supervisor, con
         mps_allocation_request_copy(&entry->value.request, &arena, &value->request);
         mps_allocation_copy(&entry->value.allocation, &arena, &value->allocation);
         entry->arena = arena;
-        list_append(&supervisor->allocations, &entry->link);
+        list_append(&allocations->entries, &entry->link);
         if (old)
                 free_entry(old);
         return entry;
 }
 
-static bool is_current(const struct mps_run *run, const struct mps_record_allocation *allocation)
+static bool is_current(const struct mps_daemon *daemon, const struct mps_record_allocation *allocation)
 {
         struct mps_record_daemon process;
 
-        return mps_run_record(run, &process) && process.pid == allocation->pid &&
+        return mps_daemon_record(daemon, &process) && process.pid == allocation->pid &&
                process.start_time == allocation->start_time;
 }
 
@@ -92,9 +93,9 @@ static bool is_another(const struct allocation_entry *old, const char *partition
 }
 
 /* A namespace has the same path again, so its container finds it. */
-void supervisor_allocations_made(struct request *request, const struct mps_record_daemon *process)
+void allocations_made(struct request *request, const struct mps_record_daemon *process)
 {
-        const struct allocation_entry *old = find_entry(request->supervisor, request->wanted.id);
+        const struct allocation_entry *old = find_entry(request->allocations, request->wanted.id);
         const char *partition = request->allocation.partition;
         const struct mps_record_allocation value = {
                 .request = request->wanted,
@@ -105,27 +106,27 @@ void supervisor_allocations_made(struct request *request, const struct mps_recor
                 .is_over = request->is_unwanted,
         };
 
-        put_entry(request->supervisor, &value);
+        put_entry(request->allocations, &value);
         request_end(request, NULL);
-        supervisor_note(request->supervisor, true);
+        allocations_note(request->allocations, true);
 }
 
-void supervisor_allocations_removed(struct request *request, const struct error *err)
+void allocations_removed(struct request *request, const struct error *err)
 {
-        struct allocation_entry *entry = find_entry(request->supervisor, request->wanted.id);
+        struct allocation_entry *entry = find_entry(request->allocations, request->wanted.id);
 
         if (entry && !err)
                 free_entry(entry);
         request_end(request, err);
-        supervisor_note(request->supervisor, true);
+        allocations_note(request->allocations, true);
 }
 
 /* ---- requests ---- */
 
 /* The running request for this entry, or NULL; other requests wait for it. */
-static struct request *find_request(const struct mps_supervisor *supervisor, const char *id)
+static struct request *find_request(const struct mps_allocations *allocations, const char *id)
 {
-        LIST_FOR_EACH(link, &supervisor->requests) {
+        LIST_FOR_EACH(link, &allocations->requests) {
                 struct request *request = container_of(link, struct request, link);
 
                 if (request->kind != REQUEST_TERMINATE && !request->is_waiting && strcmp(request->wanted.id, id) == 0)
@@ -134,15 +135,15 @@ static struct request *find_request(const struct mps_supervisor *supervisor, con
         return NULL;
 }
 
-static bool makes_parts(const struct mps_run *run)
+static bool makes_parts(const struct mps_daemon *daemon)
 {
-        return mps_run_options(run) & (MPS_CAN_PARTITION | MPS_CAN_NAMESPACE);
+        return mps_daemon_options(daemon) & (MPS_CAN_PARTITION | MPS_CAN_NAMESPACE);
 }
 
 static void start_allocation(struct request *request)
 {
-        struct mps_supervisor *supervisor = request->supervisor;
-        struct allocation_entry *entry = find_entry(supervisor, request->wanted.id);
+        struct mps_allocations *allocations = request->allocations;
+        struct allocation_entry *entry = find_entry(allocations, request->wanted.id);
         struct mps_control *control;
 
         request->is_waiting = false;
@@ -151,10 +152,10 @@ static void start_allocation(struct request *request)
                 return;
         if (entry)
                 entry->value.is_over = request->is_unwanted;
-        if (!makes_parts(request->run)) {
-                request->allocation.tier = mps_run_tier(request->run); /* nothing needs to be created */
+        if (!makes_parts(request->daemon)) {
+                request->allocation.tier = mps_daemon_tier(request->daemon); /* nothing needs to be created */
                 request_end(request, NULL);
-        } else if (entry && is_current(request->run, &entry->value)) {
+        } else if (entry && is_current(request->daemon, &entry->value)) {
                 mps_allocation_copy(&request->allocation, &request->arena, &entry->value.allocation);
                 request_end(request, NULL);
         } else {
@@ -162,11 +163,11 @@ static void start_allocation(struct request *request)
         }
 }
 
-void mps_supervisor_allocation(struct mps_supervisor *supervisor, const struct mps_allocation_request *wanted,
+void mps_allocations_make(struct mps_allocations *allocations, const struct mps_allocation_request *wanted,
         mps_granted_fn *done, void *data)
 {
-        const bool is_busy = find_request(supervisor, wanted->id) != NULL;
-        struct request *request = request_new(supervisor, REQUEST_ALLOCATION, data);
+        const bool is_busy = find_request(allocations, wanted->id) != NULL;
+        struct request *request = request_new(allocations, REQUEST_ALLOCATION, data);
 
         request->granted = done;
         mps_allocation_request_copy(&request->wanted, &request->arena, wanted);
@@ -176,79 +177,79 @@ void mps_supervisor_allocation(struct mps_supervisor *supervisor, const struct m
 }
 
 /* Entries whose retry is due. */
-static void start_waiting(struct mps_supervisor *supervisor)
+static void start_waiting(struct mps_allocations *allocations)
 {
-        LIST_FOR_EACH(link, &supervisor->requests) {
+        LIST_FOR_EACH(link, &allocations->requests) {
                 struct request *request = container_of(link, struct request, link);
 
-                if (request->is_waiting && !find_request(supervisor, request->wanted.id))
+                if (request->is_waiting && !find_request(allocations, request->wanted.id))
                         start_allocation(request);
         }
 }
 
 /* May free the entry. |done| may be NULL. */
-static void allocations_release(
-        struct mps_supervisor *supervisor, struct allocation_entry *entry, mps_done_fn *done, void *data)
+static void release_entry(
+        struct mps_allocations *allocations, struct allocation_entry *entry, mps_done_fn *done, void *data)
 {
-        struct mps_run *run = supervisor_find(supervisor, entry->value.request.daemon);
-        struct mps_control *control = run && is_current(run, &entry->value) ? mps_run_control(run) : NULL;
-        struct request *request = request_new(supervisor, REQUEST_RELEASE, data);
+        struct mps_daemon *daemon = mps_daemons_find(allocations->daemons, entry->value.request.daemon);
+        struct mps_control *control = daemon && is_current(daemon, &entry->value) ? mps_daemon_control(daemon) : NULL;
+        struct request *request = request_new(allocations, REQUEST_RELEASE, data);
 
         entry->value.is_over = true;
         request->done = done;
         mps_allocation_request_copy(&request->wanted, &request->arena, &entry->value.request);
         if (control) {
-                request->run = run;
+                request->daemon = daemon;
                 request_remove(request, &entry->value, control);
                 return;
         }
         free_entry(entry); /* what it had ended with the process, or was never created */
         request_end(request, NULL);
-        supervisor_note(supervisor, true);
+        allocations_note(allocations, true);
 }
 
-void mps_supervisor_release(struct mps_supervisor *supervisor, const char *id, mps_done_fn *done, void *data)
+void mps_allocations_release(struct mps_allocations *allocations, const char *id, mps_done_fn *done, void *data)
 {
-        struct allocation_entry *entry = find_entry(supervisor, id);
+        struct allocation_entry *entry = find_entry(allocations, id);
         struct request *request;
 
-        if (entry && !find_request(supervisor, id)) {
-                allocations_release(supervisor, entry, done, data);
+        if (entry && !find_request(allocations, id)) {
+                release_entry(allocations, entry, done, data);
                 return;
         }
         /* If a request is running for it, it is removed when that ends; otherwise there is nothing to remove. */
         if (entry)
                 entry->value.is_over = true;
-        LIST_FOR_EACH(link, &supervisor->requests) {
+        LIST_FOR_EACH(link, &allocations->requests) {
                 struct request *asked = container_of(link, struct request, link);
 
                 if (asked->kind == REQUEST_ALLOCATION && strcmp(asked->wanted.id, id) == 0)
                         asked->is_unwanted = true;
         }
-        request = request_new(supervisor, REQUEST_RELEASE, data);
+        request = request_new(allocations, REQUEST_RELEASE, data);
         request->done = done;
         request->wanted.id = arena_strdup(&request->arena, id);
         request_end(request, NULL);
-        supervisor_note(supervisor, true);
+        allocations_note(allocations, true);
 }
 
 /* ---- reconciling ---- */
 
-void mps_supervisor_hold(
-        struct mps_supervisor *supervisor, const struct mps_allocation_request *wanted, size_t n_wanted)
+void mps_allocations_hold(
+        struct mps_allocations *allocations, const struct mps_allocation_request *wanted, size_t n_wanted)
 {
         struct map ids = {0};
         bool is_new = false;
 
         for (size_t i = 0; i < n_wanted; i++)
-                map_add(&ids, wanted[i].id, supervisor);
-        LIST_FOR_EACH(link, &supervisor->requests) {
+                map_add(&ids, wanted[i].id, allocations);
+        LIST_FOR_EACH(link, &allocations->requests) {
                 struct request *request = container_of(link, struct request, link);
 
                 if (request->kind == REQUEST_ALLOCATION)
                         request->is_unwanted = !map_find(&ids, request->wanted.id);
         }
-        LIST_FOR_EACH(link, &supervisor->allocations) {
+        LIST_FOR_EACH(link, &allocations->entries) {
                 struct allocation_entry *entry = container_of(link, struct allocation_entry, link);
                 const bool is_over = !map_find(&ids, entry->value.request.id);
 
@@ -257,40 +258,41 @@ void mps_supervisor_hold(
         }
         map_done(&ids);
         for (size_t i = 0; i < n_wanted; i++)
-                if (!find_entry(supervisor, wanted[i].id) && !find_request(supervisor, wanted[i].id)) {
-                        put_entry(supervisor, &(const struct mps_record_allocation){.request = wanted[i]});
+                if (!find_entry(allocations, wanted[i].id) && !find_request(allocations, wanted[i].id)) {
+                        put_entry(allocations, &(const struct mps_record_allocation){.request = wanted[i]});
                         is_new = true;
                 }
         if (is_new)
-                supervisor_note(supervisor, true);
-        supervisor_allocations_reconcile(supervisor);
+                allocations_note(allocations, true);
+        mps_allocations_reconcile(allocations);
 }
 
-static uint64_t now_ms(const struct mps_supervisor *supervisor)
+static uint64_t allocations_now_ms(const struct mps_allocations *allocations)
 {
-        return uv_now(supervisor->options.loop);
+        return uv_now(allocations->timer.loop);
 }
 
 /* The entry's daemon, if its current process is ready for such commands. */
-static struct mps_run *find_ready_run(const struct mps_supervisor *supervisor, const struct allocation_entry *entry)
+static struct mps_daemon *find_ready_daemon(
+        const struct mps_allocations *allocations, const struct allocation_entry *entry)
 {
-        struct mps_run *run = supervisor_find(supervisor, entry->value.request.daemon);
+        struct mps_daemon *daemon = mps_daemons_find(allocations->daemons, entry->value.request.daemon);
 
-        return run && mps_run_is_ready(run) && makes_parts(run) ? run : NULL;
+        return daemon && mps_daemon_is_ready(daemon) && makes_parts(daemon) ? daemon : NULL;
 }
 
 /*
  * A container finds its namespace by path, whoever created it. It finds a partition by an id, so a partition that was
  * never created before belongs to no container.
  */
-static bool is_of_use(const struct mps_run *run, const struct allocation_entry *entry)
+static bool is_of_use(const struct mps_daemon *daemon, const struct allocation_entry *entry)
 {
-        return mps_run_options(run) & MPS_CAN_NAMESPACE || entry->value.pid;
+        return mps_daemon_options(daemon) & MPS_CAN_NAMESPACE || entry->value.pid;
 }
 
-static void make_missing(struct mps_supervisor *supervisor, const struct allocation_entry *entry)
+static void make_missing(struct mps_allocations *allocations, const struct allocation_entry *entry)
 {
-        struct request *request = request_new(supervisor, REQUEST_ALLOCATION, NULL);
+        struct request *request = request_new(allocations, REQUEST_ALLOCATION, NULL);
         struct mps_control *control;
 
         mps_allocation_request_copy(&request->wanted, &request->arena, &entry->value.request);
@@ -300,75 +302,75 @@ static void make_missing(struct mps_supervisor *supervisor, const struct allocat
 }
 
 /* May free the entry. */
-static void reconcile_entry(struct mps_supervisor *supervisor, struct allocation_entry *entry)
+static void reconcile_entry(struct mps_allocations *allocations, struct allocation_entry *entry)
 {
-        struct mps_run *run = supervisor_find(supervisor, entry->value.request.daemon);
-        const bool is_there = run && is_current(run, &entry->value);
+        struct mps_daemon *daemon = mps_daemons_find(allocations->daemons, entry->value.request.daemon);
+        const bool is_there = daemon && is_current(daemon, &entry->value);
         struct mps_record_daemon process;
 
-        if (find_request(supervisor, entry->value.request.id))
+        if (find_request(allocations, entry->value.request.id))
                 return;
         if (entry->value.is_over && !is_there) {
-                allocations_release(supervisor, entry, NULL, NULL);
+                release_entry(allocations, entry, NULL, NULL);
                 return;
         }
-        run = find_ready_run(supervisor, entry);
-        if (!run || entry->value.is_over != is_there || !mps_run_record(run, &process))
+        daemon = find_ready_daemon(allocations, entry);
+        if (!daemon || entry->value.is_over != is_there || !mps_daemon_record(daemon, &process))
                 return;
         if (entry->asked_start != process.start_time) {
                 entry->asked_start = process.start_time;
                 entry->failures = 0;
                 entry->due_ms = 0;
         }
-        if (entry->due_ms > now_ms(supervisor))
+        if (entry->due_ms > allocations_now_ms(allocations))
                 return;
         if (entry->value.is_over)
-                allocations_release(supervisor, entry, NULL, NULL);
-        else if (is_of_use(run, entry))
-                make_missing(supervisor, entry);
+                release_entry(allocations, entry, NULL, NULL);
+        else if (is_of_use(daemon, entry))
+                make_missing(allocations, entry);
 }
 
 static void on_reconcile(uv_timer_t *timer)
 {
-        supervisor_allocations_reconcile(timer->data);
+        mps_allocations_reconcile(timer->data);
 }
 
-static void allocations_arm(struct mps_supervisor *supervisor)
+static void allocations_arm(struct mps_allocations *allocations)
 {
         uint64_t due = UINT64_MAX;
 
-        LIST_FOR_EACH(link, &supervisor->allocations) {
+        LIST_FOR_EACH(link, &allocations->entries) {
                 const struct allocation_entry *entry = container_of(link, struct allocation_entry, link);
 
-                if (entry->due_ms > now_ms(supervisor))
+                if (entry->due_ms > allocations_now_ms(allocations))
                         due = MIN(due, entry->due_ms);
         }
         if (due == UINT64_MAX)
-                uv_timer_stop(&supervisor->reconcile);
+                uv_timer_stop(&allocations->timer);
         else
-                uv_timer_start(&supervisor->reconcile, on_reconcile, due - now_ms(supervisor), 0);
+                uv_timer_start(&allocations->timer, on_reconcile, due - allocations_now_ms(allocations), 0);
 }
 
-void supervisor_allocations_reconcile(struct mps_supervisor *supervisor)
+void mps_allocations_reconcile(struct mps_allocations *allocations)
 {
         struct list *next;
 
-        start_waiting(supervisor);
-        if (supervisor->is_closing || supervisor->is_restoring)
+        start_waiting(allocations);
+        if (allocations->is_paused)
                 return;
-        for (struct list *link = supervisor->allocations.next; link != &supervisor->allocations; link = next) {
+        for (struct list *link = allocations->entries.next; link != &allocations->entries; link = next) {
                 next = link->next; /* this frees no entry except its own, and adds none */
-                reconcile_entry(supervisor, container_of(link, struct allocation_entry, link));
+                reconcile_entry(allocations, container_of(link, struct allocation_entry, link));
         }
-        allocations_arm(supervisor);
+        allocations_arm(allocations);
 }
 
 /* A caller gets the error and retries by itself, so only an entry that was created before is retried here. */
-void supervisor_allocations_note_outcome(const struct request *request)
+void allocations_note_outcome(const struct request *request)
 {
-        struct mps_supervisor *supervisor = request->supervisor;
+        struct mps_allocations *allocations = request->allocations;
         struct allocation_entry *entry =
-                request->kind == REQUEST_TERMINATE ? NULL : find_entry(supervisor, request->wanted.id);
+                request->kind == REQUEST_TERMINATE ? NULL : find_entry(allocations, request->wanted.id);
         uint64_t ms;
 
         if (!entry)
@@ -380,7 +382,7 @@ void supervisor_allocations_note_outcome(const struct request *request)
                 return;
         }
         ms = MIN(RETRY_MS << MIN(entry->failures, 6U), RETRY_MAX_MS);
-        entry->due_ms = now_ms(supervisor) + ms + (uv_hrtime() / 1000) % (ms / 10 + 1);
+        entry->due_ms = allocations_now_ms(allocations) + ms + (uv_hrtime() / 1000) % (ms / 10 + 1);
         if (entry->failures++ == 0) {
                 log_warn(request->kind == REQUEST_ALLOCATION
                                  ? "a container's partition or namespace is missing, and is "
@@ -389,7 +391,7 @@ void supervisor_allocations_note_outcome(const struct request *request)
                                    "is removed later",
                         LOG_STR("daemon", entry->value.request.daemon), LOG_STR("allocation", entry->value.request.id),
                         LOG_ERR(&request->err));
-                supervisor_note(supervisor, true); /* so that others see when the problem is over */
+                allocations_note(allocations, true); /* so that others see when the problem is over */
         }
         if (request->kind == REQUEST_ALLOCATION) {
                 free(entry->problem);
@@ -397,14 +399,14 @@ void supervisor_allocations_note_outcome(const struct request *request)
         }
 }
 
-void supervisor_allocations_describe(
-        const struct mps_supervisor *supervisor, struct arena *arena, struct mps_daemon_status *daemon)
+void mps_allocations_describe(
+        const struct mps_allocations *allocations, struct arena *arena, struct mps_daemon_status *daemon)
 {
         const struct allocation_entry *first = NULL;
         size_t n_missing = 0;
         size_t n_void = 0;
 
-        LIST_FOR_EACH(link, &supervisor->allocations) {
+        LIST_FOR_EACH(link, &allocations->entries) {
                 const struct allocation_entry *entry = container_of(link, struct allocation_entry, link);
 
                 if (entry->value.is_over || strcmp(entry->value.request.daemon, daemon->name) != 0)
@@ -425,52 +427,76 @@ void supervisor_allocations_describe(
                         n_missing, first->problem);
 }
 
-static bool has_namespace(const struct allocation_entry *entry, const struct mps_run *run)
+static bool has_namespace(const struct allocation_entry *entry, const struct mps_daemon *daemon)
 {
         return entry->value.allocation.tier == MPS_TIER_NAMESPACE &&
-               strcmp(entry->value.request.daemon, mps_run_name(run)) == 0 && is_current(run, &entry->value);
+               strcmp(entry->value.request.daemon, mps_daemon_get_name(daemon)) == 0 &&
+               is_current(daemon, &entry->value);
 }
 
-size_t supervisor_allocations_list_namespaces(
-        const struct mps_run *run, struct arena *arena, struct mps_allocation_request **ret, void *data)
+size_t mps_allocations_list_namespaces(const struct mps_allocations *allocations, const struct mps_daemon *daemon,
+        struct arena *arena, struct mps_allocation_request **ret)
 {
-        const struct mps_supervisor *supervisor = data;
         size_t count = 0;
 
-        LIST_FOR_EACH(link, &supervisor->allocations)
-                count += has_namespace(container_of(link, struct allocation_entry, link), run);
+        LIST_FOR_EACH(link, &allocations->entries)
+                count += has_namespace(container_of(link, struct allocation_entry, link), daemon);
         *ret = ARENA_ARRAY(arena, struct mps_allocation_request, count);
         count = 0;
-        LIST_FOR_EACH(link, &supervisor->allocations) {
+        LIST_FOR_EACH(link, &allocations->entries) {
                 const struct allocation_entry *entry = container_of(link, struct allocation_entry, link);
 
-                if (has_namespace(entry, run))
+                if (has_namespace(entry, daemon))
                         mps_allocation_request_copy(&(*ret)[count++], arena, &entry->value.request);
         }
         return count;
 }
 
-/* ---- end ---- */
+/* ---- start and end ---- */
 
-void supervisor_allocations_done(struct mps_supervisor *supervisor)
+void mps_allocations_init(struct mps_allocations *allocations, uv_loop_t *loop, const char *root,
+        const char *system_root, struct mps_daemons *daemons, const struct mps_record_owner *owner)
 {
-        while (!list_is_empty(&supervisor->allocations))
-                free_entry(container_of(supervisor->allocations.next, struct allocation_entry, link));
+        *allocations = (struct mps_allocations){
+                .root = root, .system_root = system_root, .daemons = daemons, .owner = *owner, .is_paused = true};
+        list_init(&allocations->entries);
+        list_init(&allocations->requests);
+        uv_timer_init(loop, &allocations->timer);
+        allocations->timer.data = allocations;
 }
 
-void supervisor_allocations_fill_record(const struct mps_supervisor *supervisor, struct mps_record *record)
+void mps_allocations_pause(struct mps_allocations *allocations, bool is_paused)
+{
+        allocations->is_paused = is_paused;
+        if (is_paused)
+                uv_timer_stop(&allocations->timer);
+}
+
+void mps_allocations_close(struct mps_allocations *allocations, struct closing *closing)
+{
+        closing_close(closing, &allocations->timer);
+}
+
+void mps_allocations_done(struct mps_allocations *allocations)
+{
+        requests_done(allocations);
+        while (!list_is_empty(&allocations->entries))
+                free_entry(container_of(allocations->entries.next, struct allocation_entry, link));
+}
+
+void mps_allocations_fill_record(const struct mps_allocations *allocations, struct mps_record *record)
 {
         size_t count = 0;
 
-        LIST_FOR_EACH(link, &supervisor->allocations)
+        LIST_FOR_EACH(link, &allocations->entries)
                 count++;
         record->allocations = ARENA_ARRAY(&record->arena, struct mps_record_allocation, count);
-        LIST_FOR_EACH(link, &supervisor->allocations)
+        LIST_FOR_EACH(link, &allocations->entries)
                 record->allocations[record->n_allocations++] = container_of(link, struct allocation_entry, link)->value;
 }
 
-void supervisor_allocations_read_record(struct mps_supervisor *supervisor, const struct mps_record *record)
+void mps_allocations_restore(struct mps_allocations *allocations, const struct mps_record *record)
 {
         for (size_t i = 0; i < record->n_allocations; i++)
-                put_entry(supervisor, &record->allocations[i]);
+                put_entry(allocations, &record->allocations[i]);
 }

@@ -1,307 +1,498 @@
-/* One function per state. An event that a state does not expect changes nothing, not even the timer. */
-#include "mps/supervisor/daemon.h"
+/*
+ * Everything that happens becomes an event of the state machine, and its action is executed here. An action that fails
+ * at once reports this as its last step.
+ */
+#include "mps/supervisor/daemon_state.h"
 
-#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
 
-static struct mps_action act(enum mps_command command, uint64_t timeout_ms)
+#include "base/log.h"
+#include "mps/control/dialogue_v3.h"
+
+#define DRIFT_POLLS 150U /* five minutes with the default interval */
+
+/* ---- reporting ---- */
+
+static int64_t now_s(void)
 {
-        return (struct mps_action){.command = command, .timeout_ms = timeout_ms};
+        return (int64_t)time(NULL);
 }
 
-static struct mps_action ignore(void)
+void daemon_notify(struct mps_daemon *daemon, bool is_process)
 {
-        return act(MPS_DO_NOTHING, MPS_TIMER_KEEP);
+        if (!daemon->end.is_closing)
+                daemon->context->changed(daemon, is_process, daemon->context->data);
 }
 
-static void enter(struct mps_machine *machine, enum mps_state state, enum mps_phase phase)
+void daemon_set_text(char **text, char *value)
 {
-        machine->state = state;
-        machine->phase = phase;
+        free(*text);
+        *text = value;
 }
 
-static uint64_t retry_ms(const struct mps_machine *machine)
+void daemon_set_drift(struct mps_daemon *daemon, char *text)
 {
-        uint64_t ms = MPS_FIRST_RETRY_MS;
-
-        for (unsigned int i = 1; i < machine->failures && ms < MPS_LAST_RETRY_MS; i++)
-                ms *= 2;
-        return ms < MPS_LAST_RETRY_MS ? ms : MPS_LAST_RETRY_MS;
+        daemon_set_text(&daemon->notes.drift, text);
+        daemon->notes.drift_polls = DRIFT_POLLS;
 }
 
-static struct mps_action supervisor_daemon_start(struct mps_machine *machine)
+static void log_limits(const struct mps_daemon *daemon)
 {
-        enter(machine, MPS_STARTING, MPS_PHASE_PLAIN);
-        return act(MPS_DO_START, MPS_START_TIMEOUT_MS);
-}
+        for (size_t i = 0; i < daemon->started.value.n_units; i++) {
+                struct strbuf line = STRBUF_INIT;
 
-static struct mps_action configure(struct mps_machine *machine)
-{
-        enter(machine, MPS_CONFIGURING, MPS_PHASE_PLAIN);
-        return act(MPS_DO_CONFIGURE, MPS_CONFIGURE_TIMEOUT_MS);
-}
-
-static struct mps_action become_ready(struct mps_machine *machine, int64_t now_ms)
-{
-        enter(machine, MPS_READY, MPS_PHASE_PLAIN);
-        machine->ready_since = now_ms;
-        return act(MPS_DO_NOTHING, 0);
-}
-
-static struct mps_action wait_to_retry(struct mps_machine *machine)
-{
-        enter(machine, MPS_FAULT, MPS_PHASE_PLAIN);
-        return act(MPS_DO_NOTHING, retry_ms(machine));
-}
-
-static struct mps_action be_gone(struct mps_machine *machine)
-{
-        enter(machine, MPS_OFF, MPS_PHASE_PLAIN);
-        machine->failures = 0;
-        return act(MPS_DO_GONE, 0);
-}
-
-static void count_failure(struct mps_machine *machine, int64_t now_ms)
-{
-        if (machine->state == MPS_READY && now_ms - machine->ready_since >= MPS_STABLE_MS)
-                machine->failures = 0;
-        machine->failures++;
-}
-
-/* The process ended by itself. */
-static struct mps_action daemon_fail(struct mps_machine *machine, int64_t now_ms)
-{
-        count_failure(machine, now_ms);
-        return wait_to_retry(machine);
-}
-
-static struct mps_action kill_it(struct mps_machine *machine, enum mps_state state)
-{
-        enter(machine, state, MPS_PHASE_KILLING);
-        return act(MPS_DO_KILL, MPS_KILL_TIMEOUT_MS);
-}
-
-static struct mps_action fail_and_kill(struct mps_machine *machine, int64_t now_ms)
-{
-        count_failure(machine, now_ms);
-        return kill_it(machine, MPS_FAULT);
-}
-
-static struct mps_action drain(struct mps_machine *machine)
-{
-        enter(machine, MPS_DRAINING, MPS_PHASE_PLAIN);
-        return act(MPS_DO_DRAIN, 0);
-}
-
-static struct mps_action quit(struct mps_machine *machine, enum mps_command command)
-{
-        enter(machine, MPS_DRAINING, MPS_PHASE_QUITTING);
-        return act(command, MPS_QUIT_TIMEOUT_MS);
-}
-
-/* ---- states ---- */
-
-static struct mps_action step_off(struct mps_machine *machine, enum mps_event event)
-{
-        switch (event) {
-        case MPS_EVENT_WANTED:
-        case MPS_EVENT_CHANGED:
-                return supervisor_daemon_start(machine);
-        case MPS_EVENT_ADOPTED:
-                machine->wanted = true;
-                return configure(machine);
-        case MPS_EVENT_LEFT:
-                return drain(machine);
-        default:
-                return ignore();
+                mps_limit_line(&line, &daemon->started.value.units[i]);
+                if (line.size)
+                        log_text(LOG_INFO, "%s", line.data);
+                strbuf_done(&line);
         }
 }
 
-static struct mps_action step_starting(struct mps_machine *machine, enum mps_event event, int64_t now_ms)
+static void note_state(struct mps_daemon *daemon, enum mps_state before)
 {
-        switch (event) {
-        case MPS_EVENT_ANSWERED:
-        case MPS_EVENT_ADOPTED: /* instead of a start: a process existed already */
-                return configure(machine);
-        case MPS_EVENT_LEFT: /* the same */
-                return drain(machine);
-        case MPS_EVENT_EXITED:
-                return daemon_fail(machine, now_ms);
-        case MPS_EVENT_LOST:
-        case MPS_EVENT_SILENT:
-        case MPS_EVENT_REFUSED:
-        case MPS_EVENT_TIMEOUT:
-                return fail_and_kill(machine, now_ms);
-        case MPS_EVENT_UNWANTED:
-        case MPS_EVENT_CHANGED:
-                return kill_it(machine, MPS_DRAINING); /* not reported to others yet */
-        default:
-                return ignore();
+        const enum mps_state state = daemon->machine.state;
+
+        if (state == before)
+                return;
+        daemon->notes.since = now_s();
+        if (before == MPS_READY || state == MPS_READY)
+                mps_folder_set_started(&daemon->folder, state == MPS_READY);
+        if (state == MPS_READY) {
+                daemon_set_text(&daemon->notes.reason, NULL);
+                log_limits(daemon);
+        }
+        if (state == MPS_STARTING && before == MPS_FAULT)
+                daemon->notes.restarts++;
+        if (state == MPS_FAULT)
+                log_warn("MPS daemon", LOG_STR("name", daemon->name), LOG_STR("state", mps_state_name(state)),
+                        LOG_STR("reason", daemon->notes.reason));
+        else
+                log_info("MPS daemon", LOG_STR("name", daemon->name), LOG_STR("state", mps_state_name(state)),
+                        LOG_INT("pid", daemon->process.launch ? mps_launch_pid(daemon->process.launch) : 0));
+}
+
+/* ---- commands ---- */
+
+static void on_slow_answer(void *data)
+{
+        struct mps_daemon *daemon = data;
+
+        daemon_peers_on_slow(&daemon->peers);
+}
+
+static void on_refused_question(void *data)
+{
+        struct mps_daemon *daemon = data;
+
+        mps_journal_read(daemon->polls.journal); /* for rank_peer() */
+        daemon_peers_on_refused(&daemon->peers);
+}
+
+static struct mps_control *open_control(struct mps_daemon *daemon, struct error *err)
+{
+        const struct mps_daemon_context *context = daemon->context;
+        _free_ char *program = NULL;
+        struct mps_control *control;
+
+        if (mps_control_find(&program, context->program, context->path, context->driver_root, err) < 0)
+                return NULL;
+        const struct mps_control_options options = {
+                .loop = context->loop,
+                .program = program,
+                .pipe_directory = daemon->folder.pipe,
+                .log_directory = daemon->folder.log,
+                .path = context->path,
+                .environment = context->environment,
+                .timeout_ms = context->command_ms,
+                .slow = on_slow_answer,
+                .refused = on_refused_question,
+                .data = daemon,
+        };
+
+        if (mps_control_new(&control, &options, err) < 0)
+                return NULL;
+        return control;
+}
+
+static void close_control(struct mps_daemon *daemon, struct mps_control *control)
+{
+        if (control)
+                mps_control_close(control, closing_release, closing_hold(&daemon->end.closing));
+}
+
+void daemon_drop_control(struct mps_daemon *daemon)
+{
+        daemon_stop_settings(daemon);
+        daemon->polls.current = mps_poll_cancel(daemon->polls.current);
+        close_control(daemon, TAKE_PTR(daemon->fronts.control));
+        uv_timer_stop(&daemon->turn);
+}
+
+int daemon_renew_control(struct mps_daemon *daemon, struct error *err)
+{
+        daemon_drop_control(daemon);
+        daemon->fronts.control = open_control(daemon, err);
+        return daemon->fronts.control ? 0 : -1;
+}
+
+struct mps_control *mps_daemon_control(struct mps_daemon *daemon)
+{
+        struct error err;
+
+        if (!daemon->fronts.requests && daemon->process.launch)
+                daemon->fronts.requests = open_control(daemon, &err);
+        return daemon->process.launch ? daemon->fronts.requests : NULL;
+}
+
+/* ---- actions ---- */
+
+static void ignore_answer(const struct error *err UNUSED, const char *answer UNUSED, void *data UNUSED)
+{
+}
+
+/* The v3 interface can delete a server only with all its namespaces, so the server's process is ended instead. */
+static void shut_servers(struct mps_daemon *daemon)
+{
+        for (size_t i = 0; daemon->polls.seen && i < daemon->polls.seen->n_servers; i++) {
+                if (daemon_is_v3(daemon)) {
+                        mps_observation_kill_server(daemon->polls.seen, i);
+                        continue;
+                }
+                _free_ char *command = xasprintf("shutdown_server %d -f", (int)daemon->polls.seen->servers[i].pid);
+
+                mps_control_ask(daemon->fronts.control, command, ignore_answer, NULL);
         }
 }
 
-static struct mps_action step_configuring(struct mps_machine *machine, enum mps_event event, int64_t now_ms)
+/*
+ * Without a process (for example, it waits for its units) the exit is reported too, but from the timer, not from here.
+ */
+static void kill_process(struct mps_daemon *daemon)
 {
-        switch (event) {
-        case MPS_EVENT_CONFIGURED:
-                return become_ready(machine, now_ms);
-        case MPS_EVENT_EXITED:
-                return daemon_fail(machine, now_ms);
-        case MPS_EVENT_REFUSED:
-        case MPS_EVENT_SILENT:
-        case MPS_EVENT_LOST:
-        case MPS_EVENT_TIMEOUT:
-                return fail_and_kill(machine, now_ms);
-        case MPS_EVENT_UNWANTED:
-        case MPS_EVENT_CHANGED:
-                return drain(machine); /* an adopted one may have clients */
-        default:
-                return ignore();
+        daemon_stop_preparing(daemon);
+        daemon_drop_control(daemon);
+        daemon->is_waiting = false;
+        if (daemon->process.launch)
+                mps_launch_kill(daemon->process.launch);
+        else
+                daemon_report(daemon, MPS_EVENT_EXITED, NULL);
+}
+
+static void daemon_quit(struct mps_daemon *daemon, const char *command)
+{
+        struct error err;
+
+        if (daemon_renew_control(daemon, &err) < 0) {
+                daemon_report(daemon, MPS_EVENT_SILENT, "%s", err.text);
+                return;
+        }
+        if (daemon_is_v3(daemon))
+                mps_control_run(daemon->fronts.control, DIALOGUE_V3_QUIT, ignore_answer, NULL);
+        else
+                mps_control_ask(daemon->fronts.control, command, ignore_answer, NULL);
+}
+
+static void daemon_drain(struct mps_daemon *daemon)
+{
+        struct error err;
+
+        if (daemon_renew_control(daemon, &err) < 0)
+                daemon_report(daemon, MPS_EVENT_SILENT, "%s", err.text);
+        else
+                daemon_poll_again(daemon, 0);
+}
+
+static void forget_process(struct mps_daemon *daemon)
+{
+        daemon->started.value = (struct mps_daemon_wanted){0};
+        arena_done(&daemon->started.arena);
+        daemon->polls.seen = mps_observation_free(daemon->polls.seen);
+        daemon_set_text(&daemon->notes.notice, NULL);
+        daemon_set_text(&daemon->notes.drift, NULL);
+        free(TAKE_PTR(daemon->checks.chunks));
+        daemon->checks.n_chunks = 0;
+}
+
+static void daemon_carry_out(struct mps_daemon *daemon, enum mps_command command)
+{
+        switch (command) {
+        case MPS_DO_NOTHING:
+                break;
+        case MPS_DO_START:
+                daemon_start(daemon);
+                break;
+        case MPS_DO_CONFIGURE:
+                daemon_configure(daemon);
+                break;
+        case MPS_DO_DRAIN:
+                daemon_drain(daemon);
+                break;
+        case MPS_DO_QUIT:
+                daemon_quit(daemon, "quit");
+                break;
+        case MPS_DO_END:
+                daemon_quit(daemon, "quit -t 1");
+                break;
+        case MPS_DO_KILL:
+                kill_process(daemon);
+                break;
+        case MPS_DO_SHUT_SERVER:
+                shut_servers(daemon);
+                break;
+        case MPS_DO_GONE:
+                forget_process(daemon);
+                break;
         }
 }
 
-static struct mps_action step_ready(struct mps_machine *machine, enum mps_event event, int64_t now_ms)
+static void on_daemon_deadline(uv_timer_t *timer)
 {
-        switch (event) {
-        case MPS_EVENT_EXITED:
-                return daemon_fail(machine, now_ms);
-        case MPS_EVENT_SILENT:
-        case MPS_EVENT_LOST:
-                return fail_and_kill(machine, now_ms);
-        case MPS_EVENT_REFUSED:
-                return configure(machine);
-        case MPS_EVENT_SERVER_FAULT:
-                enter(machine, MPS_FAULT, MPS_PHASE_SERVER_FAULT);
-                return act(MPS_DO_NOTHING, MPS_FAULT_PATIENCE_MS);
-        case MPS_EVENT_UNWANTED:
-        case MPS_EVENT_CHANGED:
-                return drain(machine);
-        default:
-                return ignore();
-        }
+        daemon_report(timer->data, MPS_EVENT_TIMEOUT, NULL);
 }
 
-static struct mps_action step_draining(struct mps_machine *machine, enum mps_event event)
+/* A retry is delayed by up to a tenth, so that daemons that failed together do not start together. */
+static uint64_t with_jitter(const struct mps_daemon *daemon, uint64_t ms)
 {
-        switch (event) {
-        case MPS_EVENT_EXITED:
-                return machine->wanted ? supervisor_daemon_start(machine) : be_gone(machine);
-        case MPS_EVENT_EMPTY:
-                return machine->phase == MPS_PHASE_PLAIN ? quit(machine, MPS_DO_QUIT) : ignore();
-        case MPS_EVENT_HURRY:
-                return machine->phase == MPS_PHASE_KILLING ? ignore() : quit(machine, MPS_DO_END);
-        case MPS_EVENT_SILENT:
-        case MPS_EVENT_LOST:
-                return machine->phase == MPS_PHASE_KILLING ? ignore() : kill_it(machine, MPS_DRAINING);
-        case MPS_EVENT_TIMEOUT:
-                return kill_it(machine, MPS_DRAINING);
-        case MPS_EVENT_WANTED:
-                return machine->phase == MPS_PHASE_PLAIN ? configure(machine) : ignore();
-        default:
-                return ignore();
-        }
+        if (daemon->machine.state != MPS_FAULT || daemon->machine.phase != MPS_PHASE_PLAIN)
+                return ms;
+        return ms + (uv_hrtime() / 1000) % (ms / 10 + 1);
 }
 
-/* Used when there is no process. */
-static struct mps_action step_waiting(struct mps_machine *machine, enum mps_event event)
+static void daemon_arm(struct mps_daemon *daemon, uint64_t timeout_ms)
 {
-        switch (event) {
-        case MPS_EVENT_TIMEOUT:
-        case MPS_EVENT_CHANGED:
-                return supervisor_daemon_start(machine);
-        case MPS_EVENT_UNWANTED:
-                return be_gone(machine);
-        default:
-                return ignore();
-        }
+        if (timeout_ms == 0)
+                uv_timer_stop(&daemon->deadline);
+        else if (timeout_ms != MPS_TIMER_KEEP)
+                uv_timer_start(&daemon->deadline, on_daemon_deadline, with_jitter(daemon, timeout_ms), 0);
 }
 
-static struct mps_action step_killing(struct mps_machine *machine, enum mps_event event)
+static const char *reason_for_timeout(const struct mps_daemon *daemon)
 {
-        switch (event) {
-        case MPS_EVENT_EXITED:
-                return wait_to_retry(machine);
-        case MPS_EVENT_TIMEOUT:
-                return kill_it(machine, MPS_FAULT);
-        case MPS_EVENT_UNWANTED:
-                enter(machine, MPS_DRAINING, MPS_PHASE_KILLING);
-                return ignore();
-        default:
-                return ignore();
-        }
-}
-
-static struct mps_action step_server_fault(struct mps_machine *machine, enum mps_event event, int64_t now_ms)
-{
-        switch (event) {
-        case MPS_EVENT_SERVER_ACTIVE:
-                return become_ready(machine, now_ms);
-        case MPS_EVENT_EMPTY:
-                if (machine->phase != MPS_PHASE_SERVER_FAULT)
-                        return ignore();
-                machine->phase = MPS_PHASE_SERVER_EMPTY;
-                return act(MPS_DO_NOTHING, MPS_FAULT_EMPTY_MS);
-        case MPS_EVENT_TIMEOUT:
-                if (machine->phase == MPS_PHASE_SERVER_SHUT)
-                        return fail_and_kill(machine, now_ms);
-                machine->phase = MPS_PHASE_SERVER_SHUT;
-                return act(MPS_DO_SHUT_SERVER, MPS_QUIT_TIMEOUT_MS);
-        case MPS_EVENT_EXITED:
-                return daemon_fail(machine, now_ms);
-        case MPS_EVENT_SILENT:
-        case MPS_EVENT_LOST:
-                return fail_and_kill(machine, now_ms);
-        case MPS_EVENT_UNWANTED:
-        case MPS_EVENT_CHANGED:
-                return drain(machine);
-        default:
-                return ignore();
-        }
-}
-
-static struct mps_action step_fault(struct mps_machine *machine, enum mps_event event, int64_t now_ms)
-{
-        switch (machine->phase) {
-        case MPS_PHASE_PLAIN:
-                return step_waiting(machine, event);
-        case MPS_PHASE_KILLING:
-                return step_killing(machine, event);
-        default:
-                return step_server_fault(machine, event, now_ms);
-        }
-}
-
-struct mps_action mps_step(struct mps_machine *machine, enum mps_event event, int64_t now_ms)
-{
-        if (event == MPS_EVENT_WANTED || event == MPS_EVENT_CHANGED)
-                machine->wanted = true;
-        if (event == MPS_EVENT_UNWANTED)
-                machine->wanted = false;
-        switch (machine->state) {
-        case MPS_OFF:
-                return step_off(machine, event);
+        switch (daemon->machine.state) {
         case MPS_STARTING:
-                return step_starting(machine, event, now_ms);
+                return "its control daemon was started, and has not answered within 30 seconds";
         case MPS_CONFIGURING:
-                return step_configuring(machine, event, now_ms);
-        case MPS_READY:
-                return step_ready(machine, event, now_ms);
-        case MPS_DRAINING:
-                return step_draining(machine, event);
-        case MPS_FAULT:
-                return step_fault(machine, event, now_ms);
+                return "its control daemon has not taken its settings within 60 seconds";
+        default:
+                return NULL;
         }
-        assert(false);
-        return ignore();
 }
 
-bool mps_machine_is_alive(const struct mps_machine *machine)
+/* A lower tier is better than no service: daemons that start from now on do not use v3. */
+static void give_up_v3(const struct mps_daemon *daemon)
 {
-        if (machine->state == MPS_FAULT)
-                return machine->phase != MPS_PHASE_PLAIN;
-        return machine->state != MPS_OFF;
+        if (!(daemon->context->unknown_options & MPS_CAN_NAMESPACE))
+                log_warn("an MPS daemon did not become ready with the v3 interface: no namespaces until a restart",
+                        LOG_STR("name", daemon->name));
+        daemon->context->unknown_options |= MPS_CAN_NAMESPACE;
 }
 
-bool mps_machine_is_server_fault(const struct mps_machine *machine)
+void daemon_report(struct mps_daemon *daemon, enum mps_event event, const char *format, ...)
 {
-        return machine->state == MPS_FAULT && machine->phase >= MPS_PHASE_SERVER_FAULT;
+        const enum mps_state before = daemon->machine.state;
+        const bool was_alive = mps_machine_is_alive(&daemon->machine);
+        const char *late = event == MPS_EVENT_TIMEOUT ? reason_for_timeout(daemon) : NULL;
+        struct mps_machine next = daemon->machine;
+        struct mps_action action;
+
+        if (daemon->end.is_closing)
+                return;
+        action = mps_step(&next, event, (int64_t)uv_now(daemon->context->loop));
+        /* An event that changes nothing leaves the reason unchanged, too. */
+        if (action.command == MPS_DO_NOTHING && action.timeout_ms == MPS_TIMER_KEEP && next.state == before) {
+                daemon->machine = next;
+                return;
+        }
+        daemon->machine = next;
+        if (next.state == MPS_FAULT && (before == MPS_STARTING || before == MPS_CONFIGURING) && daemon_is_v3(daemon))
+                give_up_v3(daemon);
+        if (format) {
+                va_list args;
+                char text[sizeof(((struct error *)NULL)->text)];
+
+                va_start(args, format);
+                vsnprintf(text, sizeof(text), format, args);
+                va_end(args);
+                daemon_set_text(&daemon->notes.reason, xstrdup(text));
+        } else if (late) {
+                daemon_set_text(&daemon->notes.reason, xstrdup(late));
+        }
+        daemon_arm(daemon, action.timeout_ms);
+        note_state(daemon, before);
+        if (daemon_is_looking(daemon) && action.command == MPS_DO_NOTHING)
+                daemon_poll_again(daemon, before == MPS_CONFIGURING ? 0 : mps_daemon_pause(daemon->context));
+        daemon_notify(daemon, was_alive != mps_machine_is_alive(&daemon->machine));
+        daemon_carry_out(daemon, action.command);
+}
+
+/* ---- requests from outside ---- */
+
+static void keep_wanted(struct mps_daemon *daemon, const struct mps_daemon_wanted *wanted)
+{
+        struct arena old = daemon->wanted.arena;
+
+        daemon->wanted.arena = (struct arena)ARENA_INIT;
+        mps_daemon_wanted_copy(&daemon->wanted.value, &daemon->wanted.arena, wanted);
+        arena_done(&old);
+}
+
+void mps_daemon_want(struct mps_daemon *daemon, const struct mps_daemon_wanted *wanted)
+{
+        const bool is_new = daemon->wanted.value.name && !mps_daemon_is_same(&daemon->wanted.value, wanted);
+
+        keep_wanted(daemon, wanted);
+        if (daemon->process.launch ? !daemon_suits(daemon) : is_new)
+                daemon_report(daemon, MPS_EVENT_CHANGED, "it has new settings");
+        else
+                daemon_report(daemon, MPS_EVENT_WANTED, NULL);
+}
+
+void mps_daemon_drop(struct mps_daemon *daemon)
+{
+        daemon_report(daemon, MPS_EVENT_UNWANTED, "it is no longer wanted");
+}
+
+void mps_daemon_adopt(struct mps_daemon *daemon, const struct mps_daemon_wanted *wanted)
+{
+        struct error err;
+        bool is_same;
+
+        if (wanted)
+                keep_wanted(daemon, wanted);
+        if (daemon_take_over(daemon, &is_same, &err) == DAEMON_TAKEN_OVER)
+                daemon_report(daemon, wanted && is_same ? MPS_EVENT_ADOPTED : MPS_EVENT_LEFT, NULL);
+}
+
+void mps_daemon_end_draining(struct mps_daemon *daemon)
+{
+        daemon_report(daemon, MPS_EVENT_DRAIN_DEADLINE, NULL);
+}
+
+void mps_daemon_lose(struct mps_daemon *daemon, const char *reason)
+{
+        daemon_report(daemon, MPS_EVENT_LOST, "%s", reason);
+}
+
+void mps_daemon_poke(struct mps_daemon *daemon)
+{
+        if (!daemon->is_waiting || daemon->context->blocker(daemon, daemon->context->daemons))
+                return;
+        daemon->is_waiting = false;
+        daemon_arm(daemon, MPS_START_TIMEOUT_MS);
+        daemon_start(daemon);
+}
+
+/* ---- start and end ---- */
+
+int mps_daemon_check_name(const struct mps_daemon_context *context, const char *name, struct error *err)
+{
+        const size_t length = strlen(context->root) + strlen("/") + strlen(name) + strlen("/pipe");
+
+        if (length <= MPS_PIPE_PATH_MAX)
+                return 0;
+        return error_set(err, ERROR_INVALID,
+                "MPS daemon '%s': its pipe directory '%s/%s/pipe' has %zu bytes, at most %zu are possible: choose a "
+                "shorter MPS root",
+                name, context->root, name, length, MPS_PIPE_PATH_MAX);
+}
+
+static unsigned int rank_peer(pid_t pid, void *data)
+{
+        const struct mps_daemon *daemon = data;
+        const struct mps_observation *seen = daemon->polls.seen;
+
+        for (size_t i = 0; seen && i < seen->n_clients; i++)
+                if (seen->clients[i].pid == pid)
+                        return 2;
+        return mps_journal_names(daemon->polls.journal, pid) ? 1 : 0;
+}
+
+static void on_peer_closed(char *who, void *data)
+{
+        struct mps_daemon *daemon = data;
+
+        log_warn("MPS daemon", LOG_STR("name", daemon->name), LOG_STR("notice", who));
+        daemon_set_text(&daemon->notes.notice, xstrdup(who));
+        daemon_set_drift(daemon, who);
+        daemon_notify(daemon, false);
+}
+
+static void on_log_flooded(void *data)
+{
+        daemon_set_drift(data,
+                xstrdup("its log is flooded and is truncated again and again: some process queries its control socket "
+                        "without pause"));
+}
+
+int mps_daemon_new(struct mps_daemon **ret, struct mps_daemon_context *context, const char *name,
+        const struct mps_record_daemon *recorded, struct error *err)
+{
+        struct mps_daemon *daemon;
+
+        if (mps_daemon_check_name(context, name, err) < 0)
+                return -1;
+        daemon = xcalloc(1, sizeof(*daemon));
+        daemon->context = context;
+        daemon->name = xstrdup(name);
+        mps_folder_init(&daemon->folder, context->root, name);
+        daemon->polls.journal = mps_journal_new(daemon->folder.log);
+        daemon->notes.since = now_s();
+        uv_timer_init(context->loop, &daemon->deadline);
+        uv_timer_init(context->loop, &daemon->turn);
+        daemon->deadline.data = daemon->turn.data = daemon;
+        daemon_peers_init(&daemon->peers, context->loop, rank_peer, on_peer_closed, daemon);
+        daemon->log = daemon_log_new(context->loop, &daemon->folder, on_log_flooded, daemon);
+        daemon->shm.name = daemon->name;
+        daemon->shm.folder = &daemon->folder;
+        daemon->shm.cleaner = context->cleaner;
+        if (recorded) {
+                daemon->recorded.process = *recorded;
+                mps_daemon_wanted_copy(
+                        &daemon->recorded.process.settings, &daemon->recorded.arena, &recorded->settings);
+        }
+        *ret = daemon;
+        return 0;
+}
+
+static void free_daemon(void *data)
+{
+        struct mps_daemon *daemon = data;
+        const struct daemon_end end = daemon->end;
+
+        mps_observation_free(daemon->polls.seen);
+        mps_journal_free(daemon->polls.journal);
+        arena_done(&daemon->wanted.arena);
+        arena_done(&daemon->started.arena);
+        arena_done(&daemon->recorded.arena);
+        mps_folder_done(&daemon->folder);
+        free(daemon->notes.reason);
+        free(daemon->notes.notice);
+        free(daemon->notes.drift);
+        free(daemon->checks.chunks);
+        free(daemon->name);
+        free(daemon);
+        if (end.closed)
+                end.closed(end.data);
+}
+
+void mps_daemon_close(struct mps_daemon *daemon, void (*closed)(void *data), void *data)
+{
+        struct closing *closing = &daemon->end.closing;
+
+        daemon->end.is_closing = true;
+        daemon->end.closed = closed;
+        daemon->end.data = data;
+        daemon_stop_preparing(daemon);
+        daemon_drop_control(daemon);
+        close_control(daemon, TAKE_PTR(daemon->fronts.requests));
+        daemon->process.launch = mps_launch_forget(daemon->process.launch);
+        daemon_shm_stop(&daemon->shm);
+        daemon_log_close(daemon->log, closing);
+        daemon_peers_close(&daemon->peers, closing);
+        closing_close(closing, &daemon->deadline);
+        closing_close(closing, &daemon->turn);
+        closing_end(closing, free_daemon, daemon);
 }

@@ -1,105 +1,120 @@
 /*
- * The state machine of one control daemon: when to start it, ask it, give up, wait and end it. It is pure (events in,
- * actions out: no process, no clock); mps/supervisor/daemon_run.h executes the actions.
+ * Executes the actions of mps/supervisor/machine.h for one control daemon: processes, folders, commands, timers. It
+ * knows no other daemon: it asks about other daemons, and records what must survive this process, through the functions
+ * of its context.
  *
- *   off ──WANTED──► starting ──ANSWERED──► configuring ──CONFIGURED──► ready ──SERVER_FAULT──► fault
- *    ▲                 │ EXITED, TIMEOUT      │ EXITED, REFUSED,         │ EXITED, SILENT,      │ SERVER_ACTIVE
- *    │                 │                      │ SILENT, TIMEOUT          │ LOST                 ▼
- *    │                 ▼                      ▼                          ▼                    ready
- *    │◄──UNWANTED─── fault ◄──────────────────┴──────────────────────────┘
- *    │                 ├──TIMEOUT (1 s, doubled each time to 60 s; back to 1 s after 60 s of ready)──► starting
- *    │                 └──CHANGED, while there is no process──► starting
- *    └──EXITED── draining ◄──UNWANTED, CHANGED── starting, configuring, ready, fault; LEFT── off, starting
- *                  └──EXITED, while it is wanted (with other settings)──► starting
- *
- * Not drawn: before a new process starts, the old one is killed, and fault and draining last until it has EXITED; so
- * there are never two processes. A draining daemon waits until its clients have left (EMPTY), then gets the command to
- * quit; if it does not quit, it is killed. WANTED makes a daemon ready again that only waits for its clients. REFUSED
- * while ready (somebody else changed a setting) configures it again.
- *
- * SERVER_FAULT does not end the daemon: from Volta on the server recovers when every affected client has left (MPS
- * manual, "FAULT"). So the state becomes fault, and SERVER_ACTIVE ends it. A server that stays in FAULT without a
- * client, or with clients for longer than MPS_FAULT_PATIENCE_MS, is shut down; if that does not help, the daemon is
- * killed.
+ * A running process is adopted instead of starting a new one: the process on record or found without one, or the one
+ * that holds the lock in the pipe directory. So one directory never has two.
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
+#include <uv.h>
 
-#include "mps/wire/status.h"
+#include "gpu/nvml_pool.h"
+#include "mps/control/control.h"
+#include "mps/supervisor/compute_mode.h"
+#include "mps/supervisor/machine.h"
+#include "mps/supervisor/record.h"
 
-enum mps_event {
-        MPS_EVENT_WANTED, /* with the settings of its present process, or without a process */
-        MPS_EVENT_UNWANTED,
-        MPS_EVENT_CHANGED,    /* wanted, but with other settings than its process has */
-        MPS_EVENT_ADOPTED,    /* a running process answers: configure it without a start */
-        MPS_EVENT_LEFT,       /* a running process, but not as it is wanted, or not wanted: drain it */
-        MPS_EVENT_ANSWERED,   /* the first answer */
-        MPS_EVENT_CONFIGURED, /* every setting reads back as it was set */
-        MPS_EVENT_REFUSED,    /* a setting does not */
-        MPS_EVENT_EXITED,     /* the process ended, or could not be started */
-        MPS_EVENT_SILENT,     /* no answer within the deadline */
-        MPS_EVENT_SERVER_FAULT,
-        MPS_EVENT_SERVER_ACTIVE, /* no server is in FAULT (any more) */
-        MPS_EVENT_LOST,          /* its directory is gone or was replaced, or its GPU is lost */
-        MPS_EVENT_EMPTY,         /* it has no client; may be reported repeatedly */
-        MPS_EVENT_HURRY,         /* draining: the time for its clients is over */
-        MPS_EVENT_TIMEOUT,
-};
-#define MPS_N_EVENTS (MPS_EVENT_TIMEOUT + 1)
+struct mps_daemon;
+struct mps_daemons;
 
-enum mps_command {
-        MPS_DO_NOTHING,
-        MPS_DO_START,       /* directories, compute mode, process; then ask until it answers */
-        MPS_DO_CONFIGURE,   /* set the limits and read them back */
-        MPS_DO_DRAIN,       /* poll for clients; EMPTY follows when there are none */
-        MPS_DO_QUIT,        /* send "quit"; EXITED follows */
-        MPS_DO_END,         /* send "quit" with a timeout, which ends its clients; EXITED follows */
-        MPS_DO_KILL,        /* kill server and daemon, whatever their state; EXITED follows */
-        MPS_DO_SHUT_SERVER, /* shutdown_server -f: the next client gets a new server */
-        MPS_DO_GONE,        /* the daemon is gone and leaves nothing */
-};
+/* All daemons of a supervisor share one context, which outlives them. */
+struct mps_daemon_context {
+        uv_loop_t *loop;
+        const char *root;
+        const char *program; /* name or path */
+        const char *path;
+        const char *driver_root;
+        const char *system_root;        /* mps/supervisor/process.h */
+        const char *const *environment; /* more variables for the daemons, NULL-terminated; or NULL */
+        const char *enter_shm; /* mps/supervisor/supervisor.h; NULL: all daemons use the node's shared memory */
+        bool sets_compute_mode;
+        uint64_t poll_ms;    /* mps_daemon_pause() */
+        uint64_t command_ms; /* 0: MPS_COMMAND_TIMEOUT_MS */
+        struct nvml_pool *nvml;
+        struct environments *environments; /* mps/supervisor/environment.h */
+        struct worker *cleaner;            /* mps/supervisor/daemon_shm.h */
+        struct compute_modes *modes;
+        unsigned int unknown_options; /* MPS_CAN_*: options with which the program ended at once */
 
-#define MPS_TIMER_KEEP UINT64_MAX
-
-struct mps_action {
-        enum mps_command command;
-        uint64_t timeout_ms; /* until TIMEOUT is reported, replaces the timer; 0: never; or MPS_TIMER_KEEP */
-};
-
-/* What a state waits for. */
-enum mps_phase {
-        MPS_PHASE_PLAIN,        /* fault: there is no process, the timer starts the next one */
-        MPS_PHASE_QUITTING,     /* draining */
-        MPS_PHASE_KILLING,      /* draining, fault */
-        MPS_PHASE_SERVER_FAULT, /* fault, and the next two */
-        MPS_PHASE_SERVER_EMPTY, /* in FAULT without a client */
-        MPS_PHASE_SERVER_SHUT,
+        /* The name of another daemon that still serves one of the units, or NULL. */
+        const char *(*blocker)(const struct mps_daemon *daemon, const struct mps_daemons *daemons);
+        const struct mps_daemons *daemons;
+        /* The largest size of the daemon's own shared memory; 0: daemons use the node's. */
+        uint64_t (*shm_kib)(const struct mps_daemon *daemon, void *data);
+        /* The namespaces that were created in its process for containers, with their limits: copies, in |arena|. */
+        size_t (*namespaces)(
+                const struct mps_daemon *daemon, struct arena *arena, struct mps_allocation_request **ret, void *data);
+        /* The status has changed. |is_process|: a process started or ended, so the record must be written. */
+        void (*changed)(struct mps_daemon *daemon, bool is_process, void *data);
+        void *data;
 };
 
-/* A zeroed one is off and not wanted. */
-struct mps_machine {
-        enum mps_state state;
-        enum mps_phase phase;
-        bool wanted;
-        unsigned int failures; /* in a row */
-        int64_t ready_since;
-};
+/*
+ * How long to wait for the next round: all that is looked at every |poll_ms|, of all daemons, is looked at in the same
+ * turn of the loop, so one wake-up serves all.
+ */
+static inline uint64_t mps_daemon_pause(const struct mps_daemon_context *context)
+{
+        return context->poll_ms - uv_now(context->loop) % context->poll_ms;
+}
 
-#define MPS_START_TIMEOUT_MS UINT64_C(30000)
-#define MPS_CONFIGURE_TIMEOUT_MS UINT64_C(60000)
-#define MPS_QUIT_TIMEOUT_MS UINT64_C(15000)
-#define MPS_KILL_TIMEOUT_MS UINT64_C(5000)
-#define MPS_FIRST_RETRY_MS UINT64_C(1000)
-#define MPS_LAST_RETRY_MS UINT64_C(60000)
-#define MPS_STABLE_MS INT64_C(60000)
-#define MPS_FAULT_PATIENCE_MS UINT64_C(60000)
-#define MPS_FAULT_EMPTY_MS UINT64_C(5000)
+/*
+ * |recorded|: the process that it had, or that was found (mps/supervisor/record.h); or NULL. Nothing starts before
+ * mps_daemon_want().
+ */
+int mps_daemon_new(struct mps_daemon **ret, struct mps_daemon_context *context, const char *name,
+        const struct mps_record_daemon *recorded, struct error *err) MUST_USE;
 
-struct mps_action mps_step(struct mps_machine *machine, enum mps_event event, int64_t now_ms);
+/* ERROR_INVALID: its paths would be too long. */
+int mps_daemon_check_name(const struct mps_daemon_context *context, const char *name, struct error *err) MUST_USE;
 
-/* There may be a process: a start was requested and EXITED has not been reported. */
-bool mps_machine_is_alive(const struct mps_machine *machine);
-/* The server is in FAULT, and the daemon waits until it recovers. */
-bool mps_machine_is_server_fault(const struct mps_machine *machine);
+/* Sets the settings; copied. */
+void mps_daemon_want(struct mps_daemon *daemon, const struct mps_daemon_wanted *wanted);
+void mps_daemon_drop(struct mps_daemon *daemon);
+/*
+ * Adopts the process on record, if it runs, and starts none. |wanted|: the settings that it is to have; NULL: it is not
+ * wanted, and drains.
+ */
+void mps_daemon_adopt(struct mps_daemon *daemon, const struct mps_daemon_wanted *wanted);
+/* The time for its clients is over. */
+void mps_daemon_end_draining(struct mps_daemon *daemon);
+/* One of its units is lost. */
+void mps_daemon_lose(struct mps_daemon *daemon, const char *reason);
+/* Another daemon's process ended, so the units may be free now. */
+void mps_daemon_poke(struct mps_daemon *daemon);
+
+const char *mps_daemon_get_name(const struct mps_daemon *daemon);
+/* Neither wanted nor alive: it can be closed. */
+bool mps_daemon_is_gone(const struct mps_daemon *daemon);
+bool mps_daemon_is_ready(const struct mps_daemon *daemon);
+/* The settings of its present process, or of the next one. */
+const struct mps_daemon_wanted *mps_daemon_settings(const struct mps_daemon *daemon);
+/* True if the process, if there is one, serves the unit. */
+bool mps_daemon_holds(const struct mps_daemon *daemon, const char *uuid);
+/* False: there is no process. */
+bool mps_daemon_record(const struct mps_daemon *daemon, struct mps_record_daemon *ret);
+
+/* Its status. Texts that can change are copied into |arena|, the rest is borrowed. */
+void mps_daemon_describe(const struct mps_daemon *daemon, struct arena *arena, struct mps_daemon_status *ret);
+
+/*
+ * Polls its own shared memory, if it has that, and removes what ended containers left there. True: something changed.
+ */
+bool mps_daemon_poll_shm(struct mps_daemon *daemon);
+
+/*
+ * For requests of others. It stays valid until mps_daemon_close(), even if the process ends. NULL: there is no process.
+ */
+struct mps_control *mps_daemon_control(struct mps_daemon *daemon);
+/* MPS_CAN_*: the options that its process was started with. */
+unsigned int mps_daemon_options(const struct mps_daemon *daemon);
+enum mps_tier mps_daemon_tier(const struct mps_daemon *daemon);
+/* True as well if that is unknown, since lines of its lists could not be read. */
+bool mps_daemon_has_clients(const struct mps_daemon *daemon);
+/* Clients whose processes have ended are clients no more. */
+void mps_daemon_look(struct mps_daemon *daemon);
+
+/* Does not end the process. |closed| may be NULL. */
+void mps_daemon_close(struct mps_daemon *daemon, void (*closed)(void *data), void *data);

@@ -1,84 +1,84 @@
 /* The status of one daemon. */
-#include "mps/supervisor/daemon_parts.h"
-#include "mps/supervisor/guess.h"
+#include "mps/supervisor/daemon_state.h"
+#include "mps/supervisor/record.h"
 
 #include <string.h>
 
-unsigned int run_most_clients(const struct mps_run *run)
+unsigned int daemon_most_clients(const struct mps_daemon *daemon)
 {
         unsigned int clients = 0;
 
-        for (size_t i = 0; i < run->started.n_units; i++)
-                clients = MAX(clients, run->started.units[i].clients);
+        for (size_t i = 0; i < daemon->started.value.n_units; i++)
+                clients = MAX(clients, daemon->started.value.units[i].clients);
         return clients;
 }
 
-const char *mps_run_name(const struct mps_run *run)
+const char *mps_daemon_get_name(const struct mps_daemon *daemon)
 {
-        return run->name;
+        return daemon->name;
 }
 
-bool mps_run_is_gone(const struct mps_run *run)
+bool mps_daemon_is_gone(const struct mps_daemon *daemon)
 {
-        return run->machine.state == MPS_OFF && !run->machine.wanted;
+        return daemon->machine.state == MPS_OFF && !daemon->machine.wanted;
 }
 
-bool mps_run_is_ready(const struct mps_run *run)
+bool mps_daemon_is_ready(const struct mps_daemon *daemon)
 {
-        return run->machine.state == MPS_READY;
+        return daemon->machine.state == MPS_READY;
 }
 
-const struct mps_daemon_wanted *mps_run_settings(const struct mps_run *run)
+const struct mps_daemon_wanted *mps_daemon_settings(const struct mps_daemon *daemon)
 {
-        return run->launch || !run->has_wanted ? &run->started : &run->wanted;
+        return daemon->process.launch || !daemon->wanted.value.name ? &daemon->started.value : &daemon->wanted.value;
 }
 
-bool mps_run_holds(const struct mps_run *run, const char *uuid)
+bool mps_daemon_holds(const struct mps_daemon *daemon, const char *uuid)
 {
-        return run->launch && mps_daemon_unit(&run->started, uuid);
+        return daemon->process.launch && mps_daemon_unit(&daemon->started.value, uuid);
 }
 
-bool mps_run_record(const struct mps_run *run, struct mps_record_daemon *ret)
+bool mps_daemon_record(const struct mps_daemon *daemon, struct mps_record_daemon *ret)
 {
-        if (!run->launch)
+        if (!daemon->process.launch)
                 return false;
         *ret = (struct mps_record_daemon){
-                .pid = mps_launch_pid(run->launch),
-                .start_time = mps_launch_start_time(run->launch),
-                .inode = run->folder.inode,
-                .options = run->options,
-                .can = run->can,
-                .settings = run->started,
+                .pid = mps_launch_pid(daemon->process.launch),
+                .start_time = mps_launch_start_time(daemon->process.launch),
+                .inode = daemon->folder.inode,
+                .options = daemon->process.options,
+                .can = daemon->process.can,
+                .settings = daemon->started.value,
         };
-        ret->settings.name = run->name;
+        ret->settings.name = daemon->name;
         return ret->pid != 0;
 }
 
-unsigned int mps_run_options(const struct mps_run *run)
+unsigned int mps_daemon_options(const struct mps_daemon *daemon)
 {
-        return run->options;
+        return daemon->process.options;
 }
 
-bool run_is_v3(const struct mps_run *run)
+bool daemon_is_v3(const struct mps_daemon *daemon)
 {
-        return run->options & MPS_CAN_NAMESPACE;
+        return daemon->process.options & MPS_CAN_NAMESPACE;
 }
 
-enum mps_tier mps_run_tier(const struct mps_run *run)
+enum mps_tier mps_daemon_tier(const struct mps_daemon *daemon)
 {
-        const struct mps_daemon_wanted *settings = mps_run_settings(run);
+        const struct mps_daemon_wanted *settings = mps_daemon_settings(daemon);
 
-        if (run->options & MPS_CAN_PARTITION)
+        if (daemon->process.options & MPS_CAN_PARTITION)
                 return MPS_TIER_PARTITION;
-        if (run_is_v3(run))
+        if (daemon_is_v3(daemon))
                 return MPS_TIER_NAMESPACE;
         return settings->provisioning == PROVISIONING_UNIFORM ? MPS_TIER_DEFAULT
                                                               : MIN(settings->tier_limit, MPS_TIER_VERIFIED);
 }
 
-bool mps_run_has_clients(const struct mps_run *run)
+bool mps_daemon_has_clients(const struct mps_daemon *daemon)
 {
-        return run->seen && (run->seen->n_clients || run->seen->unread.count);
+        return daemon->polls.seen && (daemon->polls.seen->n_clients || daemon->polls.seen->unread.count);
 }
 
 static const char *default_reason(enum mps_state state)
@@ -127,7 +127,7 @@ static const struct mps_client *copy_clients(struct arena *arena, const struct m
         return clients;
 }
 
-/* Of a daemon whose settings are guessed nothing is known. */
+/* Finds the units without a limit of memory. If the settings are guessed, none is known. */
 static size_t find_unlimited(struct arena *arena, const struct mps_daemon_wanted *settings, const char *const **ret)
 {
         const char **unlimited = ARENA_ARRAY(arena, const char *, settings->n_units);
@@ -140,39 +140,47 @@ static size_t find_unlimited(struct arena *arena, const struct mps_daemon_wanted
         return count;
 }
 
-void mps_run_describe(const struct mps_run *run, struct arena *arena, struct mps_daemon_status *ret)
+void mps_daemon_describe(const struct mps_daemon *daemon, struct arena *arena, struct mps_daemon_status *ret)
 {
-        const struct mps_daemon_wanted *settings = mps_run_settings(run);
+        const struct mps_daemon_wanted *settings = mps_daemon_settings(daemon);
         const char **units = ARENA_ARRAY(arena, const char *, settings->n_units);
-        const char *reason = run->reason ? run->reason : default_reason(run->machine.state);
+        const char *reason = daemon->notes.reason ? daemon->notes.reason : default_reason(daemon->machine.state);
 
         for (size_t i = 0; i < settings->n_units; i++)
                 units[i] = arena_strdup(arena, settings->units[i].uuid);
         *ret = (struct mps_daemon_status){
-                .name = arena_strdup(arena, run->name),
+                .name = arena_strdup(arena, daemon->name),
                 .resource = arena_strdup(arena, settings->resource ? settings->resource : ""),
                 .units = units,
                 .n_units = settings->n_units,
-                .state = run->machine.state,
-                .reason = reason && run->machine.state != MPS_READY ? arena_strdup(arena, reason) : NULL,
-                .notice = arena_strdup(arena, run->notice),
-                .since = run->since,
-                .pid = run->launch ? mps_launch_pid(run->launch) : 0,
-                .adopted = run->launch && mps_launch_is_adopted(run->launch),
-                .restarts = run->restarts,
-                .repairs = run->repairs,
-                .settings = run->launch && run->started.name ? mps_daemon_digest(&run->started) : 0,
-                .can = run->can,
-                .tier = mps_run_tier(run),
-                .threads_permille = run->threads_permille,
-                .limit_mib = run->limit_mib,
-                .servers = run->seen ? copy_servers(arena, run->seen) : NULL,
-                .n_servers = run->seen ? run->seen->n_servers : 0,
-                .clients = run->seen ? copy_clients(arena, run->seen) : NULL,
-                .n_clients = run->seen ? run->seen->n_clients : 0,
-                .max_clients = run_most_clients(run),
-                .has_own_shm = run->has_own_shm,
-                .shm = run->has_own_shm ? run->shm.shm : (struct mps_shm){0},
+                .state = daemon->machine.state,
+                .reason = reason && daemon->machine.state != MPS_READY ? arena_strdup(arena, reason) : NULL,
+                .notice = arena_strdup(arena, daemon->notes.notice),
+                .since = daemon->notes.since,
+                .pid = daemon->process.launch ? mps_launch_pid(daemon->process.launch) : 0,
+                .adopted = daemon->process.launch && mps_launch_is_adopted(daemon->process.launch),
+                .restarts = daemon->notes.restarts,
+                .repairs = daemon->checks.repairs,
+                .settings = daemon->process.launch && daemon->started.value.name
+                                    ? mps_daemon_digest(&daemon->started.value)
+                                    : 0,
+                .can = daemon->process.can,
+                .tier = mps_daemon_tier(daemon),
+                .threads_permille = daemon->checks.threads_permille,
+                .limit_mib = daemon->checks.limit_mib,
+                .servers = daemon->polls.seen ? copy_servers(arena, daemon->polls.seen) : NULL,
+                .n_servers = daemon->polls.seen ? daemon->polls.seen->n_servers : 0,
+                .clients = daemon->polls.seen ? copy_clients(arena, daemon->polls.seen) : NULL,
+                .n_clients = daemon->polls.seen ? daemon->polls.seen->n_clients : 0,
+                .max_clients = daemon_most_clients(daemon),
+                .has_own_shm = daemon->shm.is_own,
+                .shm = daemon->shm.is_own ? daemon->shm.watch.shm : (struct mps_shm){0},
         };
         ret->n_unlimited = find_unlimited(arena, settings, &ret->unlimited);
+}
+
+bool mps_daemon_poll_shm(struct mps_daemon *daemon)
+{
+        return daemon_shm_poll(&daemon->shm, daemon->process.launch ? mps_launch_pid(daemon->process.launch) : 0,
+                mps_daemon_has_clients(daemon));
 }

@@ -1,16 +1,6 @@
-/*
- * Closes connections that keep a daemon from serving others (supervisor/peer.h).
- *
- * The search for blocking connections starts when an answer takes longer than MPS_SLOW_MS. It goes on until no
- * connection blocks the daemon, even if the supervisor has no question of its own, because clients wait behind the same
- * connections. A front end that occupies the daemon looks like any other connection, so connections are closed one by
- * one until a question is answered; those of known clients come last.
- */
-#include "mps/supervisor/daemon_parts.h"
+#include "mps/supervisor/daemon_peers.h"
 
-#include <stdlib.h>
-
-#include "base/log.h"
+#include "base/alloc.h"
 
 #define PATIENCE_MS UINT64_C(2000)
 #define POLL_MS UINT64_C(50)
@@ -20,74 +10,77 @@
 
 static const struct peer_patience patience = {.first_ms = PATIENCE_MS, .again_ms = 20};
 
-/* Reported once for all blocking connections that follow each other. */
-static void report_closed(struct mps_run *run, const char *who)
+/* Takes |who|. Reported once for all blocking connections that follow each other. */
+static void report_closed(struct daemon_peers *peers, char *who)
 {
-        if (run->closed_peers++)
-                return;
-        log_warn("MPS daemon", LOG_STR("name", run->name), LOG_STR("notice", who));
-        run_set_text(&run->notice, xstrdup(who));
-        run_set_text(&run->drift, xstrdup(who));
-        run->drift_polls = RUN_DRIFT_POLLS;
-        run_notify(run, false);
+        if (peers->n_closed++)
+                free(who);
+        else
+                peers->closed(who, peers->data);
 }
 
 static void on_peers(uv_timer_t *timer)
 {
-        struct mps_run *run = timer->data;
-        uint64_t pause = run->closed_peers ? BRIEF_POLL_MS : POLL_MS;
-        _free_ char *who = NULL;
+        struct daemon_peers *peers = container_of(timer, struct daemon_peers, timer);
+        uint64_t pause = peers->n_closed ? BRIEF_POLL_MS : POLL_MS;
         enum peer_found found = PEER_NONE;
+        char *who = NULL;
 
-        if (run->launch)
-                found = peer_poll(&run->peer, mps_launch_pid(run->launch), mps_launch_start_time(run->launch),
-                        uv_now(timer->loop), &patience, &who);
-        run->idle_polls = found == PEER_NONE ? run->idle_polls + 1 : 0;
+        if (peers->pid)
+                found = peer_poll(&peers->wait, peers->pid, peers->start_time, uv_now(timer->loop), &patience, &who);
+        peers->n_idle = found == PEER_NONE ? peers->n_idle + 1 : 0;
         if (found == PEER_CLOSED) {
                 pause = 1;
-                report_closed(run, who);
+                report_closed(peers, who);
         }
-        if (run->idle_polls == IDLE_POLLS)
-                run->closed_peers = 0;
+        if (peers->n_idle == IDLE_POLLS)
+                peers->n_closed = 0;
         else
                 uv_timer_start(timer, on_peers, pause, 0);
 }
 
-void run_on_slow_answer(void *data)
+void daemon_peers_on_slow(struct daemon_peers *peers)
 {
-        struct mps_run *run = data;
-
-        run->idle_polls = 0;
-        if (!uv_is_active((uv_handle_t *)&run->peers))
-                uv_timer_start(&run->peers, on_peers, 0, 0);
+        peers->n_idle = 0;
+        if (!uv_is_active((uv_handle_t *)&peers->timer))
+                uv_timer_start(&peers->timer, on_peers, 0, 0);
 }
 
-/* ---- front ends ---- */
-
-static unsigned int rank(pid_t pid, void *data)
+void daemon_peers_on_refused(struct daemon_peers *peers)
 {
-        const struct mps_run *run = data;
+        const uint64_t now = uv_now(peers->timer.loop);
+        char *who;
 
-        for (size_t i = 0; run->seen && i < run->seen->n_clients; i++)
-                if (run->seen->clients[i].pid == pid)
-                        return 2;
-        return mps_journal_names(run->journal, pid) ? 1 : 0;
+        if (now - peers->refused_at > REFUSED_GAP_MS)
+                peers->refused_since = now;
+        peers->refused_at = now;
+        if (!peers->pid || now - peers->refused_since < PATIENCE_MS ||
+                !peer_close_one(peers->pid, peers->start_time, peers->rank, peers->data, &who))
+                return;
+        report_closed(peers, who);
+        daemon_peers_on_slow(peers);
 }
 
-void run_on_refused_question(void *data)
+bool daemon_peers_are_blocking(const struct daemon_peers *peers)
 {
-        struct mps_run *run = data;
-        const uint64_t now = uv_now(run->context->loop);
-        _free_ char *who = NULL;
+        return peers->n_closed > 0;
+}
 
-        if (now - run->refused_at > REFUSED_GAP_MS)
-                run->refused_since = now;
-        run->refused_at = now;
-        if (!run->launch || now - run->refused_since < PATIENCE_MS)
-                return;
-        mps_journal_read(run->journal); /* for rank() */
-        if (!peer_close_one(mps_launch_pid(run->launch), mps_launch_start_time(run->launch), rank, run, &who))
-                return;
-        report_closed(run, who);
-        run_on_slow_answer(run);
+void daemon_peers_init(struct daemon_peers *peers, uv_loop_t *loop, peer_rank_fn *rank,
+        void (*closed)(char *who, void *data), void *data)
+{
+        *peers = (struct daemon_peers){.rank = rank, .closed = closed, .data = data};
+        uv_timer_init(loop, &peers->timer);
+}
+
+void daemon_peers_follow(struct daemon_peers *peers, pid_t pid, uint64_t start_time)
+{
+        peers->pid = pid;
+        peers->start_time = start_time;
+}
+
+void daemon_peers_close(struct daemon_peers *peers, struct closing *closing)
+{
+        peer_wait_done(&peers->wait);
+        closing_close(closing, &peers->timer);
 }

@@ -1,114 +1,292 @@
-/*
- * Chooses a /dev/shm for a daemon: its own, or the node's. The choice is made when the daemon's folder is created, and
- * holds as long as the folder: containers have it mounted for their whole life, and kubelet gives a restarted container
- * the same mount. If the supervisor may not mount, or is configured not to, it changes an existing choice to the node's
- * shared memory and logs which containers lose theirs.
- */
-#include "mps/supervisor/daemon_parts.h"
+#include "mps/supervisor/daemon_shm.h"
 
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
+#include "base/file.h"
 #include "base/log.h"
-#include "mps/supervisor/shm_left.h"
+#include "base/sweep.h"
 #include "mps/supervisor/shm_mount.h"
 
 #define POLLS_BETWEEN_REMOVALS 30U /* a minute with the default interval */
 #define REMOVAL_DEADLINE_MS UINT64_C(20000)
+#define FIRST_PID_NAMESPACE 0xEFFFFFFCU /* include/linux/proc_ns.h: PROC_PID_INIT_INO */
+#define MAPS_MAX ((size_t)16 * 1024 * 1024)
+#define USED_MAX ((size_t)4096) /* files that daemon and servers use; if there are more, nothing is removed */
 
-int run_prepare_shm(struct mps_run *run, bool is_new, struct error *err)
+/* ---- what ended containers left ---- */
+
+struct left {
+        dev_t device;
+        struct timespec changed_before;
+        ino_t *used;
+        size_t n_used;
+        bool is_known; /* |used| is complete */
+};
+
+/* ---- files that daemon and servers use ---- */
+
+static void add_used(struct left *left, dev_t device, ino_t inode)
 {
-        const struct mps_run_context *context = run->context;
+        if (device != left->device)
+                return;
+        if (left->n_used == USED_MAX)
+                left->is_known = false;
+        else
+                left->used[left->n_used++] = inode;
+}
+
+/* A line of maps: "address permissions offset major:minor inode path". */
+static void add_mapped(struct left *left, char *maps)
+{
+        char *rest = NULL;
+
+        for (const char *line = strtok_r(maps, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+                unsigned int major_number;
+                unsigned int minor_number;
+                unsigned long long inode;
+
+                if (sscanf(line, "%*s %*s %*s %x:%x %llu", &major_number, &minor_number, &inode) ==
+                        3) /* NOLINT(cert-err34-c) */
+                        add_used(left, makedev(major_number, minor_number), (ino_t)inode);
+        }
+}
+
+static void add_open(struct left *left, pid_t pid)
+{
+        _free_ char *path = xasprintf("/proc/%d/fd", (int)pid);
+        DIR *folder = opendir(path);
+        const struct dirent *entry;
+
+        if (!folder) {
+                left->is_known = false;
+                return;
+        }
+        while ((entry = readdir(folder))) {
+                struct stat status;
+
+                if (isdigit((unsigned char)entry->d_name[0]) && fstatat(dirfd(folder), entry->d_name, &status, 0) == 0)
+                        add_used(left, status.st_dev, status.st_ino);
+        }
+        closedir(folder);
+}
+
+static void add_process(struct left *left, pid_t pid)
+{
+        _cleanup_(strbuf_done) struct strbuf maps = STRBUF_INIT;
+        _free_ char *path = xasprintf("/proc/%d/maps", (int)pid);
+        struct error err;
+
+        if (file_read(path, MAPS_MAX, &maps, &err) < 0)
+                left->is_known = false;
+        else
+                add_mapped(left, maps.data);
+        add_open(left, pid);
+}
+
+/* Daemon and servers share one mount namespace, and no other process is in it. */
+static void add_processes(struct left *left, pid_t daemon)
+{
+        const ino_t mounts = mps_shm_mounts_of(daemon);
+        DIR *processes = opendir("/proc");
+        const struct dirent *entry;
+
+        left->is_known = mounts && processes;
+        while (left->is_known && (entry = readdir(processes))) {
+                const pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+
+                if (pid > 0 && mps_shm_mounts_of(pid) == mounts)
+                        add_process(left, pid);
+        }
+        if (processes)
+                closedir(processes);
+}
+
+static bool is_used(const struct left *left, ino_t inode)
+{
+        for (size_t i = 0; i < left->n_used; i++)
+                if (left->used[i] == inode)
+                        return true;
+        return false;
+}
+
+/* ---- removing ---- */
+
+static bool is_before(const struct timespec *a, const struct timespec *b)
+{
+        return a->tv_sec < b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
+}
+
+static bool stays(const struct stat *status, void *data)
+{
+        const struct left *left = data;
+
+        return !is_before(&status->st_ctim, &left->changed_before) || is_used(left, status->st_ino);
+}
+
+static bool sees_all_processes(void)
+{
+        struct stat status;
+
+        return stat("/proc/self/ns/pid", &status) == 0 && status.st_ino == FIRST_PID_NAMESPACE;
+}
+
+/* False: somebody uses the tmpfs, or it is not known which files are used. */
+static bool find_used(struct left *left, int folder, pid_t daemon)
+{
+        struct stat status;
+
+        if (fstat(folder, &status) < 0 || mps_shm_find_user(status.st_dev, daemon))
+                return false;
+        left->device = status.st_dev;
+        if (daemon)
+                add_processes(left, daemon);
+        return left->is_known;
+}
+
+/* Takes |folder|. */
+static size_t empty(struct left *left, int folder, unsigned int ms, bool *ret_is_over)
+{
+        struct sweep *sweep = sweep_new(folder, stays, left);
+        size_t removed;
+
+        *ret_is_over = sweep_run(sweep, ms);
+        removed = sweep_removed(sweep);
+        sweep_free(sweep);
+        return removed;
+}
+
+/*
+ * The order matters: first check that no container has the tmpfs, then remove the old files. A container that starts in
+ * between, or while files are being removed, creates new files, which stay.
+ */
+size_t mps_shm_remove_left(const struct mps_shm_left *what, unsigned int ms, bool *ret_is_over)
+{
+        _close_ int folder = -1;
+        struct left left = {.is_known = true};
+        size_t removed = 0;
+
+        *ret_is_over = true;
+        if (!sees_all_processes())
+                return 0;
+        folder = open(what->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (folder < 0)
+                return 0;
+        clock_gettime(CLOCK_REALTIME_COARSE, &left.changed_before); /* the clock by which the kernel dates files */
+        left.changed_before.tv_sec -= (time_t)what->age_s;
+        left.used = xcalloc(USED_MAX, sizeof(*left.used));
+        if (find_used(&left, folder, what->daemon))
+                removed = empty(&left, TAKE_FD(folder), ms, ret_is_over);
+        free(left.used);
+        return removed;
+}
+
+void mps_shm_left_serve(const void *message, size_t size UNUSED, struct strbuf *answer, const void *data UNUSED)
+{
+        struct mps_shm_left_answer said = {0};
+
+        said.removed = mps_shm_remove_left(message, MPS_SHM_LEFT_MS, &said.is_over);
+        strbuf_append(answer, &said, sizeof(said));
+}
+
+/* ---- the choice ---- */
+
+int daemon_shm_prepare(struct daemon_shm *shm, uint64_t kib, bool is_new, struct error *err)
+{
+        const bool has_folder = access(shm->folder->shm, F_OK) == 0;
         bool is_mounted;
 
-        run_stop_removing(run); /* its new process may use other files */
-        run->has_own_shm = false;
-        if (!context->enter_shm && access(run->folder.shm, F_OK) == 0)
-                log_warn(
-                        "an MPS daemon had shared memory of its own, and has that of the node now: containers that started before cannot "
-                        "connect any more (error 805): end them",
-                        LOG_STR("name", run->name));
-        if (!context->enter_shm || (!is_new && access(run->folder.shm, F_OK) < 0))
+        daemon_shm_stop(shm); /* its new process may use other files */
+        shm->is_own = false;
+        if (!kib && has_folder)
+                log_warn("an MPS daemon had shared memory of its own, and has that of the node now: containers that "
+                         "started before cannot connect any more (error 805): end them",
+                        LOG_STR("name", shm->name));
+        if (!kib || (!is_new && !has_folder))
                 return 0;
-        if (mps_shm_mount(run->folder.path, context->shm_kib(run, context->data), &is_mounted, err) < 0) {
+        if (mps_shm_mount(shm->folder->path, kib, &is_mounted, err) < 0) {
                 if (!is_new)
                         return -1;
                 log_warn("an MPS daemon has no shared memory of its own and uses the node's: a tenant who fills that "
                          "keeps clients off every GPU",
-                        LOG_STR("name", run->name), LOG_ERR(err));
+                        LOG_STR("name", shm->name), LOG_ERR(err));
                 return 0;
         }
         if (is_mounted)
-                mps_folder_label(run->folder.shm);
-        run->has_own_shm = true;
+                mps_folder_label(shm->folder->shm);
+        shm->is_own = true;
         return 0;
 }
 
-void run_find_shm(struct mps_run *run)
+void daemon_shm_find(struct daemon_shm *shm, pid_t daemon)
 {
-        run->has_own_shm = mps_shm_is_of(mps_launch_pid(run->launch), run->folder.shm);
+        shm->is_own = mps_shm_is_of(daemon, shm->folder->shm);
 }
 
-/* ---- what ended containers left ---- */
+/* ---- polls ---- */
 
-static void ask_to_remove(struct mps_run *run);
+static void ask_to_remove(struct daemon_shm *shm, pid_t daemon);
 
 static void on_left_removed(
         struct worker_request *request, const struct error *err, const void *answer, size_t size UNUSED)
 {
-        struct mps_run *run = container_of(request, struct mps_run, removal);
-        struct mps_shm_left_answer said = {.is_over = true};
+        struct daemon_shm *shm = container_of(request, struct daemon_shm, removal);
+        struct mps_shm_left_answer result = {.is_over = true};
 
-        run->is_removing = false;
+        shm->is_removing = false;
         if (err)
                 log_warn("what ended containers left in the shared memory of an MPS daemon stays there",
-                        LOG_STR("name", run->name), LOG_ERR(err));
+                        LOG_STR("name", shm->name), LOG_ERR(err));
         else
-                memcpy(&said, answer, sizeof(said));
-        if (said.removed)
+                memcpy(&result, answer, sizeof(result));
+        if (result.removed)
                 log_info("files that ended containers left in the shared memory of an MPS daemon were removed",
-                        LOG_STR("name", run->name), LOG_UINT("files", said.removed));
-        if (!said.is_over && !mps_run_has_clients(run))
-                ask_to_remove(run);
+                        LOG_STR("name", shm->name), LOG_UINT("files", result.removed));
+        if (!result.is_over && !shm->has_clients)
+                ask_to_remove(shm, shm->left.daemon);
 }
 
-static void ask_to_remove(struct mps_run *run)
+static void ask_to_remove(struct daemon_shm *shm, pid_t daemon)
 {
-        struct mps_shm_left *left = &run->left;
+        struct mps_shm_left *left = &shm->left;
 
-        left->daemon = run->launch ? mps_launch_pid(run->launch) : 0;
+        left->daemon = daemon;
         left->age_s = MPS_SHM_LEFT_AGE_S;
-        snprintf(left->path, sizeof(left->path), "%s", run->folder.shm);
-        run->removal = (struct worker_request){
+        snprintf(left->path, sizeof(left->path), "%s", shm->folder->shm);
+        shm->removal = (struct worker_request){
                 .message = left, .size = sizeof(*left), .deadline_ms = REMOVAL_DEADLINE_MS, .done = on_left_removed};
-        run->is_removing = true;
-        worker_ask(run->context->cleaner, &run->removal);
+        shm->is_removing = true;
+        worker_ask(shm->cleaner, &shm->removal);
 }
 
-void run_stop_removing(struct mps_run *run)
+void daemon_shm_stop(struct daemon_shm *shm)
 {
-        if (run->is_removing)
-                worker_cancel(run->context->cleaner, &run->removal);
-        run->is_removing = false;
+        if (shm->is_removing)
+                worker_cancel(shm->cleaner, &shm->removal);
+        shm->is_removing = false;
 }
 
-/* Its own folder counts as one file. */
-static void remove_left(struct mps_run *run)
-{
-        if (mps_run_has_clients(run))
-                run_stop_removing(run);
-        else if (!run->is_removing && run->shm.shm.files > 1 && run->shm.polls % POLLS_BETWEEN_REMOVALS == 0)
-                ask_to_remove(run);
-}
-
-bool mps_run_poll_shm(struct mps_run *run)
+bool daemon_shm_poll(struct daemon_shm *shm, pid_t daemon, bool has_clients)
 {
         bool has_news;
 
-        if (!run->has_own_shm)
+        if (!shm->is_own)
                 return false;
-        has_news = mps_shm_watch_poll(&run->shm, run->folder.shm, run->name);
-        remove_left(run);
+        has_news = mps_shm_watch_poll(&shm->watch, shm->folder->shm, shm->name);
+        shm->has_clients = has_clients;
+        /* The daemon's own folder counts as one file. */
+        if (has_clients)
+                daemon_shm_stop(shm);
+        else if (!shm->is_removing && shm->watch.shm.files > 1 && shm->watch.polls % POLLS_BETWEEN_REMOVALS == 0)
+                ask_to_remove(shm, daemon);
         return has_news;
 }

@@ -3,7 +3,7 @@
  * exist, its compute mode, the capabilities of the driver), then start. With an option that the program does not know,
  * it runs as a front end, finds no daemon and exits with status 1; it is then started again without that option.
  */
-#include "mps/supervisor/daemon_parts.h"
+#include "mps/supervisor/daemon_state.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "gpu/call.h"
 #include "mps/control/dialogue.h"
 #include "mps/supervisor/compute_mode.h"
-#include "mps/supervisor/guess.h"
+#include "mps/supervisor/record.h"
 #include "mps/supervisor/identity.h"
 #include "mps/supervisor/shm_mount.h"
 
@@ -30,25 +30,25 @@ static void put_units(struct strbuf *text, const struct mps_daemon_wanted *setti
                 strbuf_printf(text, "%s%s", i ? "," : "", settings->units[i].uuid);
 }
 
-static void remember_settings(struct mps_run *run, const struct mps_daemon_wanted *settings)
+static void remember_settings(struct mps_daemon *daemon, const struct mps_daemon_wanted *settings)
 {
         struct arena arena = ARENA_INIT;
         struct mps_daemon_wanted copy;
 
         mps_daemon_wanted_copy(&copy, &arena, settings);
-        arena_done(&run->started_arena);
-        run->started_arena = arena;
-        run->started = copy;
+        arena_done(&daemon->started.arena);
+        daemon->started.arena = arena;
+        daemon->started.value = copy;
 }
 
 /* A poll in progress, and what was seen, point into the arena. */
-bool run_suits(struct mps_run *run)
+bool daemon_suits(struct mps_daemon *daemon)
 {
-        if (!mps_guess_is(&run->started))
-                return mps_daemon_serves(&run->started, &run->wanted);
-        if (!mps_guess_fits(&run->started, &run->wanted))
+        if (!mps_guess_is(&daemon->started.value))
+                return mps_daemon_serves(&daemon->started.value, &daemon->wanted.value);
+        if (!mps_guess_fits(&daemon->started.value, &daemon->wanted.value))
                 return false;
-        mps_daemon_wanted_copy(&run->started, &run->started_arena, &run->wanted);
+        mps_daemon_wanted_copy(&daemon->started.value, &daemon->started.arena, &daemon->wanted.value);
         return true;
 }
 
@@ -60,111 +60,110 @@ static unsigned int options_of(pid_t pid)
         return identity_has_variable(pid, PROTOCOL, "3") ? MPS_CAN_NAMESPACE : 0;
 }
 
-static bool adopt(struct mps_run *run, const struct mps_record_daemon *process, bool *ret_same)
+static bool adopt_process(struct mps_daemon *daemon, const struct mps_record_daemon *process, bool *ret_same)
 {
         const pid_t pid = process->pid;
         const bool is_known = process->settings.name != NULL;
         struct error err;
 
-        if (mps_launch_adopt(&run->launch, run->context->loop, pid, process->start_time, on_process_exit, run, &err) <
-                0) {
-                log_warn("MPS daemon", LOG_STR("name", run->name), LOG_ERR(&err));
+        if (mps_launch_adopt(&daemon->process.launch, daemon->context->loop, pid, process->start_time, on_process_exit,
+                    daemon, &err) < 0) {
+                log_warn("MPS daemon", LOG_STR("name", daemon->name), LOG_ERR(&err));
                 return false;
         }
         if (is_known)
-                remember_settings(run, &process->settings);
+                remember_settings(daemon, &process->settings);
         else
-                remember_settings(run, run->has_wanted ? &run->wanted : &run->recorded.settings);
-        run->options = is_known && !mps_guess_is(&process->settings) ? process->options : options_of(pid);
-        run->can = process->can;
-        *ret_same = !run->has_wanted || (is_known && run_suits(run));
-        run_find_shm(run);
-        run->log_start = mps_folder_log_size(&run->folder);
-        mps_folder_note_doors(&run->folder, pid);
-        if (run->log_start) /* the process writes to the log there */
-                mps_log_watch_follow(run->log_watch, run->folder.control_log);
-        log_info("MPS daemon adopted", LOG_STR("name", run->name), LOG_INT("pid", pid));
+                remember_settings(
+                        daemon, daemon->wanted.value.name ? &daemon->wanted.value : &daemon->recorded.process.settings);
+        daemon->process.options = is_known && !mps_guess_is(&process->settings) ? process->options : options_of(pid);
+        daemon->process.can = process->can;
+        *ret_same = !daemon->wanted.value.name || (is_known && daemon_suits(daemon));
+        daemon_shm_find(&daemon->shm, pid);
+        daemon_peers_follow(&daemon->peers, pid, process->start_time);
+        mps_folder_note_doors(&daemon->folder, pid);
+        daemon_log_follow(daemon->log);
+        log_info("MPS daemon adopted", LOG_STR("name", daemon->name), LOG_INT("pid", pid));
         return true;
 }
 
 /* If it was killed together with the supervisor, its servers may still run. */
-static void end_orphans(const struct mps_run *run, const struct mps_record_daemon *recorded)
+static void end_orphans(const struct mps_daemon *daemon, const struct mps_record_daemon *recorded)
 {
-        const unsigned int count = identity_end_orphans(recorded->pid, recorded->start_time, run->folder.pipe);
+        const unsigned int count = identity_end_orphans(recorded->pid, recorded->start_time, daemon->folder.pipe);
 
         if (count)
                 log_warn("an MPS daemon was killed: its servers, which still hold the GPU, are terminated",
-                        LOG_STR("name", run->name), LOG_INT("pid", recorded->pid), LOG_UINT("servers", count));
+                        LOG_STR("name", daemon->name), LOG_INT("pid", recorded->pid), LOG_UINT("servers", count));
 }
 
-static void note_stranger(struct mps_run *run, const struct error *err)
+static void note_stranger(struct mps_daemon *daemon, const struct error *err)
 {
-        log_warn("MPS daemon", LOG_STR("name", run->name), LOG_ERR(err));
-        run_set_text(&run->drift, xstrdup(err->text));
-        run->drift_polls = RUN_DRIFT_POLLS;
+        log_warn("MPS daemon", LOG_STR("name", daemon->name), LOG_ERR(err));
+        daemon_set_drift(daemon, xstrdup(err->text));
 }
 
 /*
  * The process that holds the lock, if it is a control daemon of this node. Its settings are guessed; their name is NULL
- * if that is not possible. PID 0: nobody holds it, or a process whose lock is ignored, since the file is created again
+ * if that is not possible. PID 0: no process holds it, or one whose lock is ignored, since the file is created again
  * before the start. |*ret_blocked|: it is a privileged process, perhaps NVIDIA's daemon; only the admin may end it.
  */
-static void find_by_lock(
-        struct mps_run *run, struct arena *arena, struct mps_record_daemon *ret, bool *ret_blocked, struct error *err)
+static void find_by_lock(struct mps_daemon *daemon, struct arena *arena, struct mps_record_daemon *ret,
+        bool *ret_blocked, struct error *err)
 {
-        const struct mps_run_context *context = run->context;
-        const pid_t pid = identity_of_lock(run->folder.pipe);
+        const struct mps_daemon_context *context = daemon->context;
+        const pid_t pid = identity_of_lock(daemon->folder.pipe);
         _free_ char *program = NULL;
         _free_ char *units = NULL;
 
         *ret = (struct mps_record_daemon){0};
         if (!pid || mps_control_find(&program, context->program, context->path, context->driver_root, err) < 0)
                 return;
-        switch (identity_judge_daemon(pid, program, &ret->start_time, err)) {
+        switch (identity_check_daemon(pid, program, &ret->start_time, err)) {
         case IDENTITY_DAEMON:
                 ret->pid = pid;
                 units = identity_variable(pid, "CUDA_VISIBLE_DEVICES");
-                if (!mps_guess(&ret->settings, arena, run->name, units))
+                if (!mps_guess(&ret->settings, arena, daemon->name, units))
                         ret->settings.name = NULL;
                 return;
         case IDENTITY_PRIVILEGED:
                 *ret_blocked = true;
                 return;
         case IDENTITY_STRANGER:
-                note_stranger(run, err);
+                note_stranger(daemon, err);
                 return;
         case IDENTITY_GONE:
                 return;
         }
 }
 
-enum run_found run_take_over(struct mps_run *run, bool *ret_same, struct error *err)
+enum daemon_found daemon_take_over(struct mps_daemon *daemon, bool *ret_same, struct error *err)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const struct mps_record_daemon recorded = run->recorded;
+        const struct mps_record_daemon recorded = daemon->recorded.process;
         struct mps_record_daemon process = recorded;
         bool is_blocked = false;
 
-        run->recorded.pid = 0;
+        daemon->recorded.process.pid = 0;
         if (recorded.pid)
-                end_orphans(run, &recorded);
+                end_orphans(daemon, &recorded);
         if (!recorded.pid || !identity_is_alive(recorded.pid, recorded.start_time) ||
-                !identity_has_variable(recorded.pid, "CUDA_MPS_PIPE_DIRECTORY", run->folder.pipe))
-                find_by_lock(run, &arena, &process, &is_blocked, err);
+                !identity_has_variable(recorded.pid, "CUDA_MPS_PIPE_DIRECTORY", daemon->folder.pipe))
+                find_by_lock(daemon, &arena, &process, &is_blocked, err);
         if (is_blocked)
-                return RUN_BLOCKED;
-        if (!process.pid || mps_folder_make(&run->folder, run->context->root, err) < 0 ||
-                run_renew_control(run, err) < 0 || !adopt(run, &process, ret_same))
-                return RUN_NONE;
+                return DAEMON_BLOCKED;
+        if (!process.pid || mps_folder_make(&daemon->folder, daemon->context->root, err) < 0 ||
+                daemon_renew_control(daemon, err) < 0 || !adopt_process(daemon, &process, ret_same))
+                return DAEMON_NONE;
         if (process.inode)
-                run->folder.inode = process.inode; /* the next poll compares it */
-        run_notify(run, true);
-        return RUN_TAKEN_OVER;
+                daemon->folder.inode = process.inode; /* the next poll compares it */
+        daemon_notify(daemon, true);
+        return DAEMON_TAKEN_OVER;
 }
 
 /* ---- NVML ---- */
 
-/* What a process reads of a unit. */
+/* The facts that a process with NVML reads about a unit. */
 struct unit_facts {
         char driver[NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE]; /* "": unknown */
         int has_mode;                                        /* as compute_mode_read() returns it */
@@ -180,9 +179,9 @@ struct prepare_unit {
         struct unit_facts facts;
 };
 
-/* |run| is NULL if the daemon does not wait for it any more. */
+/* |daemon| is NULL if the daemon does not wait for it any more. */
 struct prepare {
-        struct mps_run *run;
+        struct mps_daemon *daemon;
         struct arena arena;
         struct prepare_unit *units;
         size_t n_units;
@@ -229,10 +228,10 @@ static int serve_read(struct nvml_serving *serving, struct pack *question, struc
         return 0;
 }
 
-void run_stop_preparing(struct mps_run *run)
+void daemon_stop_preparing(struct mps_daemon *daemon)
 {
-        if (run->prepare)
-                TAKE_PTR(run->prepare)->run = NULL;
+        if (daemon->prepare)
+                TAKE_PTR(daemon->prepare)->daemon = NULL;
 }
 
 /* ---- the start ---- */
@@ -264,10 +263,12 @@ static bool is_used(size_t position, unsigned int bits)
  * A namespace is used for one unit only, since the interface has one memory limit. It needs the multi-user server:
  * otherwise root's server could not serve containers of other users.
  */
-static bool is_for_namespaces(const struct mps_run *run, unsigned int chosen)
+static bool is_for_namespaces(const struct mps_daemon *daemon, unsigned int chosen)
 {
-        return run->wanted.tier_limit >= MPS_TIER_NAMESPACE && run->wanted.n_units + run->wanted.n_away == 1 &&
-               (run->wanted.provisioning == PROVISIONING_HALF || run->wanted.provisioning == PROVISIONING_WEIGHTED) &&
+        return daemon->wanted.value.tier_limit >= MPS_TIER_NAMESPACE &&
+               daemon->wanted.value.n_units + daemon->wanted.value.n_away == 1 &&
+               (daemon->wanted.value.provisioning == PROVISIONING_HALF ||
+                       daemon->wanted.value.provisioning == PROVISIONING_WEIGHTED) &&
                (chosen & MPS_CAN_MULTI_USER || geteuid() != 0);
 }
 
@@ -305,7 +306,7 @@ static int find_major(const struct prepare *prepare)
  * Before Volta a multi-user server refuses clients of other users. Partitions need Ampere and a whole GPU
  * (plan/capability.h); once enabled, every client must use one.
  */
-static unsigned int choose_options(const struct mps_run *run, const struct prepare *prepare)
+static unsigned int choose_options(const struct mps_daemon *daemon, const struct prepare *prepare)
 {
         const char *driver = find_driver(prepare);
         const int major = find_major(prepare);
@@ -314,23 +315,23 @@ static unsigned int choose_options(const struct mps_run *run, const struct prepa
 
         if (geteuid() == 0 && major >= 7)
                 chosen |= MPS_CAN_MULTI_USER;
-        if (major >= 8 && run->wanted.provisioning == PROVISIONING_SM && !has_mig(&run->wanted) &&
-                run->wanted.tier_limit >= MPS_TIER_PARTITION)
+        if (major >= 8 && daemon->wanted.value.provisioning == PROVISIONING_SM && !has_mig(&daemon->wanted.value) &&
+                daemon->wanted.value.tier_limit >= MPS_TIER_PARTITION)
                 chosen |= MPS_CAN_PARTITION;
-        if (is_for_namespaces(run, chosen))
+        if (is_for_namespaces(daemon, chosen))
                 chosen |= MPS_CAN_NAMESPACE;
-        return chosen & can & ~run->context->unknown_options;
+        return chosen & can & ~daemon->context->unknown_options;
 }
 
-static int launch(struct mps_run *run, const char *program, struct error *err)
+static int launch_process(struct mps_daemon *daemon, const char *program, struct error *err)
 {
-        const struct mps_run_context *context = run->context;
+        const struct mps_daemon_context *context = daemon->context;
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         _free_ char *path = mps_control_search_path(program, context->path, context->driver_root);
-        _close_ int log = mps_folder_open_log(&run->folder, err);
+        _close_ int log = mps_folder_open_log(&daemon->folder, err);
         const char *argv[ARRAY_SIZE(options) * 2 + ENTER_WORDS + 3] = {
-                context->enter_shm, "mps", MPS_EXEC_IN_SHM, run->folder.shm, run->folder.pipe, program, "-f"};
-        const size_t skipped = run->has_own_shm ? 0 : ENTER_WORDS;
+                context->enter_shm, "mps", MPS_EXEC_IN_SHM, daemon->folder.shm, daemon->folder.pipe, program, "-f"};
+        const size_t skipped = daemon->shm.is_own ? 0 : ENTER_WORDS;
         struct strbuf units = STRBUF_INIT;
         const char **environment;
         size_t count = 0;
@@ -339,69 +340,54 @@ static int launch(struct mps_run *run, const char *program, struct error *err)
         if (log < 0)
                 return -1;
         for (size_t i = 0; i < ARRAY_SIZE(options); i++)
-                for (size_t j = 0; is_used(i, run->options) && j < 2 && options[i].words[j]; j++)
+                for (size_t j = 0; is_used(i, daemon->process.options) && j < 2 && options[i].words[j]; j++)
                         argv[words++] = options[i].words[j];
         while (context->environment && context->environment[count])
                 count++;
         environment = ARENA_ARRAY(&arena, const char *, count + 6);
-        put_units(&units, &run->wanted);
+        put_units(&units, &daemon->wanted.value);
         environment[0] = arena_printf(&arena, "PATH=%s", path);
         environment[1] = arena_printf(&arena, "CUDA_VISIBLE_DEVICES=%s", units.data);
-        environment[2] = arena_printf(&arena, "CUDA_MPS_PIPE_DIRECTORY=%s", run->folder.pipe);
-        environment[3] = arena_printf(&arena, "CUDA_MPS_LOG_DIRECTORY=%s", run->folder.log);
+        environment[2] = arena_printf(&arena, "CUDA_MPS_PIPE_DIRECTORY=%s", daemon->folder.pipe);
+        environment[3] = arena_printf(&arena, "CUDA_MPS_LOG_DIRECTORY=%s", daemon->folder.log);
         for (size_t i = 0; i < count; i++)
                 environment[4 + i] = context->environment[i];
-        if (run_is_v3(run)) /* shows others that it uses v3; NVIDIA's program only looks at the option */
+        if (daemon_is_v3(daemon)) /* shows others that it uses v3; NVIDIA's program only looks at the option */
                 environment[4 + count] = PROTOCOL "=3";
         strbuf_done(&units);
-        run->log_start = mps_folder_log_size(&run->folder);
-        mps_journal_skip(run->journal);
-        mps_log_watch_follow(run->log_watch, run->folder.control_log);
-        return mps_launch_start(&run->launch,
-                &(struct mps_launch_options){context->loop, argv + skipped, environment, log, on_process_exit, run},
+        mps_journal_skip(daemon->polls.journal);
+        daemon_log_follow(daemon->log);
+        return mps_launch_start(&daemon->process.launch,
+                &(struct mps_launch_options){context->loop, argv + skipped, environment, log, on_process_exit, daemon},
                 err);
 }
 
-static void spawn(struct mps_run *run)
+static void spawn_process(struct mps_daemon *daemon)
 {
-        const struct mps_run_context *context = run->context;
+        const struct mps_daemon_context *context = daemon->context;
         _free_ char *program = NULL;
         struct error err;
 
         if (mps_control_find(&program, context->program, context->path, context->driver_root, &err) < 0 ||
-                mps_folder_clear(&run->folder, &err) < 0 || launch(run, program, &err) < 0 ||
-                run_renew_control(run, &err) < 0) {
-                run_report(run, MPS_EVENT_EXITED, "%s", err.text);
+                mps_folder_clear(&daemon->folder, &err) < 0 || launch_process(daemon, program, &err) < 0 ||
+                daemon_renew_control(daemon, &err) < 0) {
+                daemon_report(daemon, MPS_EVENT_EXITED, "%s", err.text);
                 return;
         }
-        remember_settings(run, &run->wanted);
-        run_ask_until_it_answers(run);
-        run_notify(run, true);
-}
-
-/* The last line that the process printed, for messages. */
-static char *last_words(const struct mps_run *run)
-{
-        struct strbuf text = STRBUF_INIT;
-        char *line;
-        char *words;
-
-        mps_folder_read_log(&run->folder, run->log_start, &text);
-        while (text.size && text.data[text.size - 1] == '\n')
-                text.data[--text.size] = '\0';
-        line = strrchr(text.data, '\n');
-        words = xstrdup(line ? line + 1 : text.data);
-        strbuf_done(&text);
-        return words;
+        daemon_peers_follow(
+                &daemon->peers, mps_launch_pid(daemon->process.launch), mps_launch_start_time(daemon->process.launch));
+        remember_settings(daemon, &daemon->wanted.value);
+        daemon_ask_until_it_answers(daemon);
+        daemon_notify(daemon, true);
 }
 
 /* The newest of its options, if it ended because of one; 0: it did not. */
-static unsigned int unknown_option(const struct mps_run *run, int status, const char *words)
+static unsigned int unknown_option(const struct mps_daemon *daemon, int status, const char *words)
 {
-        if (run->machine.state != MPS_STARTING || !dialogue_is_unknown_option(status, words))
+        if (daemon->machine.state != MPS_STARTING || !dialogue_is_unknown_option(status, words))
                 return 0;
         for (size_t i = ARRAY_SIZE(options); i > 0; i--)
-                if (is_used(i - 1, run->options))
+                if (is_used(i - 1, daemon->process.options))
                         return options[i - 1].bit;
         return 0;
 }
@@ -410,51 +396,53 @@ static unsigned int unknown_option(const struct mps_run *run, int status, const 
  * Servers survive a daemon that was killed, and would block the GPU for the next daemon's servers; so they are ended
  * even if no poll has seen them.
  */
-static void kill_servers(const struct mps_run *run)
+static void kill_servers(const struct mps_daemon *daemon)
 {
-        identity_end_orphans(mps_launch_pid(run->launch), mps_launch_start_time(run->launch), run->folder.pipe);
-        for (size_t i = 0; run->seen && i < run->seen->n_servers; i++)
-                mps_observation_kill_server(run->seen, i);
+        identity_end_orphans(mps_launch_pid(daemon->process.launch), mps_launch_start_time(daemon->process.launch),
+                daemon->folder.pipe);
+        for (size_t i = 0; daemon->polls.seen && i < daemon->polls.seen->n_servers; i++)
+                mps_observation_kill_server(daemon->polls.seen, i);
 }
 
 static void on_process_exit(int status, int signal, void *data)
 {
-        struct mps_run *run = data;
-        _free_ char *words = last_words(run);
-        const unsigned int unknown = unknown_option(run, status, words);
+        struct mps_daemon *daemon = data;
+        _free_ char *words = daemon_log_last_words(daemon->log);
+        const unsigned int unknown = unknown_option(daemon, status, words);
 
-        kill_servers(run);
-        run->launch = mps_launch_forget(run->launch);
-        run_drop_control(run);
-        run->seen = mps_observation_free(run->seen);
-        run->can = 0;
-        run->misses = 0;
+        kill_servers(daemon);
+        daemon_peers_follow(&daemon->peers, 0, 0);
+        daemon->process.launch = mps_launch_forget(daemon->process.launch);
+        daemon_drop_control(daemon);
+        daemon->polls.seen = mps_observation_free(daemon->polls.seen);
+        daemon->process.can = 0;
+        daemon->polls.misses = 0;
         if (unknown) {
                 log_info("the MPS control program does not know an option: it is started without it",
-                        LOG_STR("name", run->name), LOG_UINT("option", unknown));
-                run->context->unknown_options |= unknown;
-                run->options &= ~unknown;
-                spawn(run);
-        } else if (run->machine.phase == MPS_PHASE_KILLING) {
-                run_report(run, MPS_EVENT_EXITED, NULL);
+                        LOG_STR("name", daemon->name), LOG_UINT("option", unknown));
+                daemon->context->unknown_options |= unknown;
+                daemon->process.options &= ~unknown;
+                spawn_process(daemon);
+        } else if (daemon->machine.phase == MPS_PHASE_KILLING) {
+                daemon_report(daemon, MPS_EVENT_EXITED, NULL);
         } else if (signal) {
-                run_report(run, MPS_EVENT_EXITED, "its control daemon was ended by signal %d (%s)", signal,
+                daemon_report(daemon, MPS_EVENT_EXITED, "its control daemon was ended by signal %d (%s)", signal,
                         strsignal(signal));
         } else if (status < 0) {
-                run_report(run, MPS_EVENT_EXITED, "its control daemon has ended: %s", words);
+                daemon_report(daemon, MPS_EVENT_EXITED, "its control daemon has ended: %s", words);
         } else {
-                run_report(run, MPS_EVENT_EXITED, "its control daemon ended with status %d: %s", status, words);
+                daemon_report(daemon, MPS_EVENT_EXITED, "its control daemon ended with status %d: %s", status, words);
         }
 }
 
 /* ---- before the start ---- */
 
-/* False: others are still to come, or nobody waits. */
+/* False: other answers are still to come, or the daemon does not wait for them any more. */
 static bool has_all_answers(struct prepare *prepare)
 {
         if (--prepare->n_asked)
                 return false;
-        if (prepare->run)
+        if (prepare->daemon)
                 return true;
         free_prepare(prepare);
         return false;
@@ -462,8 +450,8 @@ static bool has_all_answers(struct prepare *prepare)
 
 static void end_prepare(struct prepare *prepare)
 {
-        prepare->run->prepare = NULL;
-        uv_timer_stop(&prepare->run->turn);
+        prepare->daemon->prepare = NULL;
+        uv_timer_stop(&prepare->daemon->turn);
         free_prepare(prepare);
 }
 
@@ -471,25 +459,25 @@ static void on_daemon_start_set(struct nvml_request *request, const struct error
 {
         const struct prepare_unit *unit = container_of(request, struct prepare_unit, request);
         struct prepare *prepare = unit->prepare;
-        struct mps_run *run = prepare->run;
+        struct mps_daemon *daemon = prepare->daemon;
 
         if (err)
                 log_warn(MODE_STAYS, LOG_STR("unit", unit->uuid), LOG_ERR(err));
         if (!has_all_answers(prepare))
                 return;
         end_prepare(prepare);
-        spawn(run);
+        spawn_process(daemon);
 }
 
 /* Only a mode whose previous one is recorded. */
-static bool must_set_mode(const struct mps_run_context *context, const struct prepare_unit *unit)
+static bool must_set_mode(const struct mps_daemon_context *context, const struct prepare_unit *unit)
 {
         const bool is_other = unit->facts.mode != NVML_COMPUTEMODE_EXCLUSIVE_PROCESS;
         struct error err;
 
         if (!context->sets_compute_mode || unit->facts.has_mode <= 0)
                 return false;
-        if (context->mode_before(unit->uuid, unit->facts.mode, context->data, &err) == 0)
+        if (compute_modes_record(context->modes, unit->uuid, unit->facts.mode, &err) == 0)
                 return is_other;
         if (is_other)
                 log_warn(MODE_STAYS, LOG_STR("unit", unit->uuid), LOG_ERR(&err));
@@ -499,7 +487,7 @@ static bool must_set_mode(const struct mps_run_context *context, const struct pr
 /* False: there is none to be set. */
 static bool set_modes(struct prepare *prepare)
 {
-        const struct mps_run_context *context = prepare->run->context;
+        const struct mps_daemon_context *context = prepare->daemon->context;
 
         for (size_t i = 0; i < prepare->n_units; i++) {
                 struct prepare_unit *unit = &prepare->units[i];
@@ -521,27 +509,27 @@ static const struct prepare_unit *find_gone(const struct prepare *prepare)
         return NULL;
 }
 
-static void go_on(struct prepare *prepare)
+static void prepare_go_on(struct prepare *prepare)
 {
         const struct prepare_unit *gone = find_gone(prepare);
-        struct mps_run *run = prepare->run;
+        struct mps_daemon *daemon = prepare->daemon;
         struct error err;
 
-        run->options = choose_options(run, prepare);
+        daemon->process.options = choose_options(daemon, prepare);
         if (!gone && set_modes(prepare))
                 return;
         if (prepare->is_unanswered)
                 log_warn("no NVML: the compute mode stays as it is, and what the driver can do is not known",
-                        LOG_STR("name", run->name), LOG_ERR(&prepare->err));
+                        LOG_STR("name", daemon->name), LOG_ERR(&prepare->err));
         if (gone) {
                 err = gone->facts.err;
                 error_raise_prefix(&err, "its unit %s cannot be used", gone->uuid);
         }
         end_prepare(prepare);
         if (gone)
-                run_report(run, MPS_EVENT_EXITED, "%s", err.text);
+                daemon_report(daemon, MPS_EVENT_EXITED, "%s", err.text);
         else
-                spawn(run);
+                spawn_process(daemon);
 }
 
 static void on_daemon_start_read(struct nvml_request *request, const struct error *err, struct pack *answer)
@@ -556,15 +544,15 @@ static void on_daemon_start_read(struct nvml_request *request, const struct erro
                 PACK(answer, unit->facts);
         }
         if (has_all_answers(prepare))
-                go_on(prepare);
+                prepare_go_on(prepare);
 }
 
-void run_prepare_is_late(struct mps_run *run)
+void daemon_prepare_is_late(struct mps_daemon *daemon)
 {
-        log_warn("NVML does not answer: an MPS daemon is started without it", LOG_STR("name", run->name));
-        run_stop_preparing(run);
-        run->options = 0;
-        spawn(run);
+        log_warn("NVML does not answer: an MPS daemon is started without it", LOG_STR("name", daemon->name));
+        daemon_stop_preparing(daemon);
+        daemon->process.options = 0;
+        spawn_process(daemon);
 }
 
 static void ask_unit(struct prepare *prepare, struct prepare_unit *unit, const char *uuid)
@@ -577,66 +565,67 @@ static void ask_unit(struct prepare *prepare, struct prepare_unit *unit, const c
         question = pack_writer(&unit->request.question);
         pack_text(&question, &uuid);
         prepare->n_asked++;
-        nvml_pool_ask(prepare->run->context->nvml, &unit->request);
+        nvml_pool_ask(prepare->daemon->context->nvml, &unit->request);
 }
 
-static void prepare(struct mps_run *run)
+static void prepare_begin(struct mps_daemon *daemon)
 {
         struct arena arena = ARENA_INIT;
         struct prepare *prepare = ARENA_NEW(&arena, struct prepare);
 
-        prepare->units = ARENA_ARRAY(&arena, struct prepare_unit, run->wanted.n_units);
-        prepare->n_units = run->wanted.n_units;
+        prepare->units = ARENA_ARRAY(&arena, struct prepare_unit, daemon->wanted.value.n_units);
+        prepare->n_units = daemon->wanted.value.n_units;
         prepare->arena = arena;
-        prepare->run = run;
+        prepare->daemon = daemon;
         for (size_t i = 0; i < prepare->n_units; i++)
-                ask_unit(prepare, &prepare->units[i], run->wanted.units[i].uuid);
-        run->prepare = prepare;
-        run_wait(run, PREPARE_MS);
+                ask_unit(prepare, &prepare->units[i], daemon->wanted.value.units[i].uuid);
+        daemon->prepare = prepare;
+        daemon_poll_again(daemon, PREPARE_MS); /* then it is too late for NVML */
 }
 
-static void begin_with_other(struct mps_run *run, bool is_same)
+static void begin_with_other(struct mps_daemon *daemon, bool is_same)
 {
-        if (!mps_folder_is_same(&run->folder)) {
-                run_report(run, MPS_EVENT_LOST, "its pipe directory '%s' was created again while it ran",
-                        run->folder.pipe);
+        if (!mps_folder_is_same(&daemon->folder)) {
+                daemon_report(daemon, MPS_EVENT_LOST, "its pipe directory '%s' was created again while it ran",
+                        daemon->folder.pipe);
                 return;
         }
         if (is_same)
-                run_report(run, MPS_EVENT_ADOPTED, NULL);
+                daemon_report(daemon, MPS_EVENT_ADOPTED, NULL);
         else
-                run_report(run, MPS_EVENT_LEFT, "it was started with other settings");
+                daemon_report(daemon, MPS_EVENT_LEFT, "it was started with other settings");
 }
 
-void run_start(struct mps_run *run)
+void daemon_start(struct mps_daemon *daemon)
 {
-        const struct mps_run_context *context = run->context;
+        const struct mps_daemon_context *context = daemon->context;
         _free_ char *program = NULL;
-        const bool is_new = access(run->folder.pipe, F_OK) < 0;
+        const bool is_new = access(daemon->folder.pipe, F_OK) < 0;
         const char *blocker;
         bool is_same;
         struct error err;
 
-        switch (run_take_over(run, &is_same, &err)) {
-        case RUN_TAKEN_OVER:
-                begin_with_other(run, is_same);
+        switch (daemon_take_over(daemon, &is_same, &err)) {
+        case DAEMON_TAKEN_OVER:
+                begin_with_other(daemon, is_same);
                 return;
-        case RUN_BLOCKED:
-                run_report(
-                        run, MPS_EVENT_EXITED, "%s: end that before, or give Warpshare a mpsRoot of its own", err.text);
+        case DAEMON_BLOCKED:
+                daemon_report(daemon, MPS_EVENT_EXITED, "%s: end that before, or give Warpshare a mpsRoot of its own",
+                        err.text);
                 return;
-        case RUN_NONE:
+        case DAEMON_NONE:
                 break;
         }
-        blocker = context->blocker(run, context->data);
-        run->is_waiting = blocker != NULL;
+        blocker = context->blocker(daemon, context->daemons);
+        daemon->is_waiting = blocker != NULL;
         if (blocker) {
-                run_wait_for_units(run, blocker);
+                daemon_wait_for_units(daemon, blocker);
                 return;
         }
         if (mps_control_find(&program, context->program, context->path, context->driver_root, &err) < 0 ||
-                mps_folder_make(&run->folder, context->root, &err) < 0 || run_prepare_shm(run, is_new, &err) < 0)
-                run_report(run, MPS_EVENT_EXITED, "%s", err.text);
+                mps_folder_make(&daemon->folder, context->root, &err) < 0 ||
+                daemon_shm_prepare(&daemon->shm, context->shm_kib(daemon, context->data), is_new, &err) < 0)
+                daemon_report(daemon, MPS_EVENT_EXITED, "%s", err.text);
         else
-                prepare(run);
+                prepare_begin(daemon);
 }

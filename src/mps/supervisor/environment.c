@@ -19,7 +19,7 @@ struct environments {
         struct owner {
                 char *pod_uid; /* NULL: of no pod */
                 uid_t uid;
-                uint64_t until; /* of the loop's clock; 0: nobody */
+                uint64_t until; /* of the loop's clock; 0: no owner */
         } left_out[OWNERS_MAX];
         size_t n_hung; /* since the beginning */
 };
@@ -37,15 +37,6 @@ static unsigned int read_percentage(const char *value)
         return MAX((unsigned int)(percentage * 10 + 0.5), 1U);
 }
 
-/* The first of several counts, as with getenv(). */
-static const char *find_variable(const struct strbuf *environment, const char *prefix)
-{
-        for (const char *at = environment->data; at < environment->data + environment->size; at += strlen(at) + 1)
-                if (text_starts_with(at, prefix))
-                        return at + strlen(prefix);
-        return NULL;
-}
-
 void environment_read(struct environment *ret, const char *root, pid_t pid, uint64_t start_time)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
@@ -53,10 +44,10 @@ void environment_read(struct environment *ret, const char *root, pid_t pid, uint
 
         process_read_environment(&text, root, pid, start_time);
         *ret = (struct environment){.is_known = text.size > 0 && text.size < PROCESS_ENVIRONMENT_MAX};
-        value = find_variable(&text, ENVIRONMENT_ALLOCATION "=");
+        value = process_variable(&text, ENVIRONMENT_ALLOCATION);
         if (value && allocations_is_id(value) && strlen(value) < sizeof(ret->allocation))
                 strcpy(ret->allocation, value);
-        value = find_variable(&text, ENVIRONMENT_THREADS "=");
+        value = process_variable(&text, ENVIRONMENT_THREADS);
         ret->asked_permille = value ? read_percentage(value) : 0;
 }
 
@@ -93,9 +84,8 @@ static const struct owner *leave_out(struct environments *environments, const st
         *owner = (struct owner){.pod_uid = question->pod_uid ? xstrdup(question->pod_uid) : NULL,
                 .uid = question->uid,
                 .until = uv_now(environments->loop) + ENVIRONMENT_LEFT_OUT_MS};
-        log_warn(
-                "the environment of a process cannot be read, it lets its reader hang: the processes of its owner are left out "
-                "for a minute",
+        log_warn("the environment of a process cannot be read, it lets its reader hang: the processes of its owner are "
+                 "left out for a minute",
                 LOG_INT("pid", question->process.pid), LOG_STR("pod", question->pod_uid),
                 LOG_INT("user", question->uid));
         return owner;
@@ -109,7 +99,7 @@ static void question_end(struct environment_question *question, const struct env
         question->done(question, environment);
 }
 
-/* Those that wait for the worker. Who is told may cancel others of the list. */
+/* Ends the questions that wait for the worker. A callback may cancel others of the list. */
 static void end_questions_of(struct environments *environments, const struct owner *owner)
 {
         static const struct environment unknown;

@@ -60,7 +60,7 @@ int mps_folder_clear(const struct mps_folder *folder, struct error *err) MUST_US
 void mps_folder_note_doors(struct mps_folder *folder, pid_t daemon);
 const char *mps_folder_changed_door(const struct mps_folder *folder);
 
-/* Gives it the SELinux type that containers may use, where that is on. Refusals are told by the log. */
+/* Gives it the SELinux type that containers may use, where that is on. Refusals are logged. */
 void mps_folder_label(const char *path);
 
 /* The pipe directory is still the one that mps_folder_make() saw, or that cannot be found out now. */

@@ -79,17 +79,14 @@ pid_t identity_of_lock(const char *pipe_directory)
         return lock.l_pid;
 }
 
-/* The first of several counts, as with getenv(). */
 char *identity_variable(pid_t pid, const char *variable)
 {
         _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
-        const size_t length = strlen(variable);
+        const char *value = NULL;
 
         if (read_proc(pid, "environ", PROCESS_ENVIRONMENT_MAX, &content))
-                for (const char *at = content.data; at < content.data + content.size; at += strlen(at) + 1)
-                        if (strncmp(at, variable, length) == 0 && at[length] == '=')
-                                return xstrdup(at + length + 1);
-        return xstrdup("");
+                value = process_variable(&content, variable);
+        return xstrdup(value ? value : "");
 }
 
 bool identity_has_variable(pid_t pid, const char *variable, const char *value)
@@ -213,7 +210,7 @@ static bool may_do_everything(pid_t pid)
                stat(path, &its) == 0 && ours.st_ino == its.st_ino;
 }
 
-enum identity_daemon identity_judge_daemon(pid_t pid, const char *program, uint64_t *ret_start_time, struct error *err)
+enum identity_daemon identity_check_daemon(pid_t pid, const char *program, uint64_t *ret_start_time, struct error *err)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct process its;
@@ -286,9 +283,9 @@ void identity_find_daemons(const char *root, const char *program,
                 _free_ char *name = NULL;
                 _free_ char *units = NULL;
 
-                /* What it says of itself is read of a daemon of this node only: a tenant could let us wait. */
+                /* Only a daemon's environment is read, since a tenant could let the reader wait. */
                 if (daemon.pid <= 0 || !is_called(daemon.pid, program) ||
-                        identity_judge_daemon(daemon.pid, program, &daemon.start_time, &err) != IDENTITY_DAEMON ||
+                        identity_check_daemon(daemon.pid, program, &daemon.start_time, &err) != IDENTITY_DAEMON ||
                         !is_started_as_daemon(daemon.pid))
                         continue;
                 pipe = identity_variable(daemon.pid, "CUDA_MPS_PIPE_DIRECTORY");

@@ -13,7 +13,7 @@ uint64_t identity_start_time(pid_t pid);
 /* The process is alive, and |start_time| is its start time. */
 bool identity_is_alive(pid_t pid, uint64_t start_time);
 
-/* That is certain: false as well while no descriptor is left to look at it. */
+/* The process has certainly ended: false as well while this process has no descriptor left to look at it. */
 bool identity_has_ended(pid_t pid, uint64_t start_time);
 
 /*
@@ -34,9 +34,9 @@ enum identity_daemon {
  * Whether |pid| may be adopted as a control daemon. Nothing that the process says about itself counts. It must have our
  * user, our PID namespace and the executable |program|, and must not be in a pod other than our own. (A tenant can have
  * the executable, too: NVIDIA's container toolkit mounts it.) |*ret_start_time| is the start time of the process that
- * was judged. If it may not be adopted, |err| names the process and its pod.
+ * was checked. If it may not be adopted, |err| names the process and its pod.
  */
-enum identity_daemon identity_judge_daemon(pid_t pid, const char *program, uint64_t *ret_start_time, struct error *err);
+enum identity_daemon identity_check_daemon(pid_t pid, const char *program, uint64_t *ret_start_time, struct error *err);
 
 /*
  * A control daemon that runs with a pipe directory below |root|. Texts are of its environment: who started it has
@@ -49,7 +49,7 @@ struct identity_found {
         const char *units; /* CUDA_VISIBLE_DEVICES; "": it has none */
 };
 /*
- * Calls |found| for each control daemon of this node, as identity_judge_daemon() says, that was started with -f (a
+ * Calls |found| for each control daemon of this node, as identity_check_daemon() says, that was started with -f (a
  * front end is the same program) and with such a directory, and has |root|, an absolute path, where we have it. Files
  * in the directory do not count: tenants may write there.
  */

@@ -63,7 +63,7 @@ static struct known *journal_remember(struct mps_journal *journal, pid_t pid)
         return known;
 }
 
-/* Whom the daemon counts among its clients is left to it. */
+/* A client that the daemon lists stays, even if the kernel has no such process. */
 static void forget_the_dead(struct mps_journal *journal)
 {
         for (size_t i = journal->n_known; i > 0; i--) {
@@ -210,9 +210,9 @@ static const char *explain_waiting(const struct mps_journal *journal, struct mps
 
                 if (known->is_waiting && known->uid != (uid_t)-1 && known->uid != seen->servers[0].uid)
                         return arena_printf(&seen->arena,
-                                "the client with PID %d of user %u waits: the server belongs to user %u, and this driver has "
-                                "one user at a time; give the pods of one GPU the same runAsUser, or a driver that knows "
-                                "-multiuser-server",
+                                "the client with PID %d of user %u waits: the server belongs to user %u, and this "
+                                "driver has one user at a time; give the pods of one GPU the same runAsUser, or a "
+                                "driver that knows -multiuser-server",
                                 (int)known->pid, (unsigned int)known->uid, (unsigned int)seen->servers[0].uid);
         }
         return NULL;

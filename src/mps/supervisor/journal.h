@@ -25,8 +25,8 @@ void mps_journal_skip(struct mps_journal *journal);
 void mps_journal_explain(
         struct mps_journal *journal, struct mps_observation *seen, const struct mps_unit *units, size_t n_units);
 
-/* Only that. */
+/* Only reads what is new. */
 void mps_journal_read(struct mps_journal *journal);
 
-/* What was read of the logs says that |pid| is a client. Tenants can forge that. */
+/* The logs say that |pid| is a client. Tenants can forge that. */
 bool mps_journal_names(struct mps_journal *journal, pid_t pid);

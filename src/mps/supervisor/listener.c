@@ -13,6 +13,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/io/lines.h"
+#include "base/io/unix_socket.h"
 #include "mps/wire/message.h"
 
 #define BACKLOG 16
@@ -166,7 +167,7 @@ static void listener_apply(struct client *client, const struct mps_request *requ
 }
 
 /* The status comes before the answer, also to a slow reader. */
-static void look(struct client *client)
+static void listener_look(struct client *client)
 {
         mps_supervisor_look(client->listener->supervisor);
         free(TAKE_PTR(client->listener->status));
@@ -197,7 +198,7 @@ static void call_supervisor(struct client *client, const struct mps_request *req
                         supervisor, request->daemon, request->client, request->container_id, on_listener_done, call);
 }
 
-static void carry_out(struct client *client, const struct mps_request *request, struct arena *arena)
+static void listener_carry_out(struct client *client, const struct mps_request *request, struct arena *arena)
 {
         switch (request->kind) {
         case MPS_REQUEST_WATCH:
@@ -206,7 +207,7 @@ static void carry_out(struct client *client, const struct mps_request *request, 
                 break;
         case MPS_REQUEST_PING:
                 if (request->is_look)
-                        look(client);
+                        listener_look(client);
                 send_answer(client, request->id, NULL, NULL);
                 break;
         case MPS_REQUEST_APPLY:
@@ -247,7 +248,7 @@ static void on_listener_line(const char *line, size_t length, void *data)
                 log_warn("a connection to the MPS socket is closed", LOG_ERR(&err));
                 drop_client(client);
         } else {
-                carry_out(client, &request, &arena);
+                listener_carry_out(client, &request, &arena);
         }
         arena_done(&arena);
 }
@@ -341,7 +342,7 @@ static int listen_on(struct mps_listener *listener, struct error *err)
         _close_ int fd = -1;
         int rc;
 
-        if (lines_bind(&fd, listener->path, 0600, err) < 0)
+        if (unix_socket_bind(&fd, listener->path, 0600, err) < 0)
                 return -1;
         if (lstat(listener->path, &status) < 0)
                 return error_errno(err, errno, "inspect '%s'", listener->path);

@@ -1,6 +1,7 @@
 /*
- * Decides which containers get a memory limit on a unit, and what must be done for it. Pure: values in, values out;
- * mps/supervisor/memory_limit.h calls NVML.
+ * The limit of the memory that all processes of one container together have on one GPU: NVML's memory limits of a
+ * cgroup, driver 615 and newer (nvmlDeviceSetMemoryLimits_v1; NVIDIA's MPS manual, "MPS v3 Memory Partitioning"). This
+ * object decides which containers get one, has it set by a process with NVML, and has all read back now and then.
  *
  * A container gets a limit when the first of its processes is seen as a client in its namespace. The namespace
  * identifies the allocation; this is safe, because a container has the folder of only one namespace mounted and cannot
@@ -10,17 +11,41 @@
  *
  * A limit stays as long as its allocation, even while the container has no client. It is removed when the allocation is
  * released, and forgotten when the container's folder is gone.
+ *
+ * There is no way to ask whether a driver supports this here (cgroup v2, no MIG, accounting not switched off). Asked
+ * for a limit, a driver without support may answer like one with no limit set. So the limit is set and read back, and
+ * only that counts.
+ *
+ * Only the hard limit is set. A soft limit would reserve memory for the container, but every parent folder would have
+ * to reserve it, too, and would keep it after the container's folder is gone (the same page, "Ancestor reservation").
+ * Without soft limits nothing is left behind: the limit ends with the folder. And no client is evicted in favour of
+ * another, since none is within a soft limit.
  */
 #pragma once
 
-#include "mps/supervisor/memory_limit.h"
+#include "base/list.h"
+#include "gpu/nvml_pool.h"
 #include "mps/supervisor/record.h"
 
+enum memory_limit_outcome {
+        MEMORY_LIMIT_DONE,
+        MEMORY_LIMIT_GONE,   /* the folder does not exist any more, and so does not the limit */
+        MEMORY_LIMIT_CANNOT, /* this driver does not support it here: |err| says why */
+        MEMORY_LIMIT_FAILED, /* |err| says why; it may work later */
+};
+
+/*
+ * Takes the limit of a container away if it is there: another one is not ours, and stays. It may block; |folder|
+ * is the cgroup's in the mounts of this process.
+ */
+enum memory_limit_outcome memory_limit_clear(const struct nvml *nvml, const struct mps_container_limit *limit,
+        const char *folder, struct error *err) MUST_USE;
+
 struct mps_memory_limit {
-        struct mps_container_limit told; /* as everybody may know it: in force is what was read back so */
-        bool was_tried;                  /* since we started */
-        bool was_void;                   /* at that attempt */
-        char *room;                      /* for the next problem; NULL: none yet */
+        struct mps_container_limit status; /* its limit is in force if it was read back so */
+        bool was_tried;                    /* since we started */
+        bool was_void;                     /* at that attempt */
+        char *room;                        /* for the next problem; NULL: none yet */
 };
 
 #define MPS_MEMORY_LIMITS_MAX ((size_t)65536)
@@ -29,6 +54,11 @@ struct mps_memory_limits {
         struct arena arena;
         struct mps_memory_limit *items;
         size_t n_items;
+
+        struct nvml_pool *nvml;  /* NULL: closed */
+        const char *system_root; /* mps/supervisor/process.h */
+        struct mps_record_owner owner;
+        struct list jobs; /* requests to NVML */
 };
 
 void mps_memory_limits_done(struct mps_memory_limits *limits);
@@ -60,3 +90,13 @@ bool mps_memory_limit_take(struct mps_memory_limit *limit, struct arena *arena, 
 
 /* A copy of the limits for which |keeps| is true. */
 void mps_memory_limits_keep(struct mps_memory_limits *limits, const bool *keeps);
+
+/*
+ * Has NVML set the limits that are due and clear those whose allocation is not in |granted|; with |checks_all| it reads
+ * back the others, too. They must be on record, so that a limit survives its supervisor.
+ */
+void mps_memory_limits_start(struct mps_memory_limits *limits, const struct mps_record *granted, bool checks_all);
+void mps_memory_limits_fill_record(const struct mps_memory_limits *limits, struct mps_record *record);
+/* The limits on the units of |daemon|. */
+void mps_memory_limits_describe(
+        const struct mps_memory_limits *limits, struct arena *arena, struct mps_daemon_status *daemon);

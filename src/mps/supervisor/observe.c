@@ -84,7 +84,7 @@ void mps_observation_kill_server(const struct mps_observation *observation, size
 
 /* ---- one poll ---- */
 
-/* What is asked about the environment of a client. */
+/* A question about the environment of a client. */
 struct about_client {
         struct environment_question question;
         struct mps_poll *poll;
@@ -340,7 +340,7 @@ static void observe_ask_for_units(struct mps_poll *poll)
                 mps_control_ask(poll->options.control, "get_device_client_list", on_devices, poll);
 }
 
-/* Of one server: its state, if the daemon can say that, and its clients. */
+/* The number of questions about one server: its state, if the daemon can say that, and its clients. */
 static size_t questions_of(const struct mps_poll *poll)
 {
         return poll->options.can & MPS_CAN_SERVER_STATUS ? 2 : 1;
@@ -682,7 +682,7 @@ static void on_listed_servers(const struct error *err, const char *answer, void 
         for (size_t i = 0; i < count; i++)
                 add_server(poll, &servers[i]);
         keep_unlisted_servers(poll);
-        mps_control_run(poll->options.control, dialogue_v3_client_list(&seen->arena), on_listed_clients, poll);
+        mps_control_run(poll->options.control, DIALOGUE_V3_CLIENT_LIST, on_listed_clients, poll);
 }
 
 struct mps_poll *mps_poll_start(const struct mps_poll_options *options)
@@ -692,7 +692,7 @@ struct mps_poll *mps_poll_start(const struct mps_poll_options *options)
         poll->options = *options;
         poll->seen = xcalloc(1, sizeof(*poll->seen));
         if (options->is_v3)
-                mps_control_run(options->control, dialogue_v3_server_list(&poll->seen->arena), on_listed_servers, poll);
+                mps_control_run(options->control, DIALOGUE_V3_SERVER_LIST, on_listed_servers, poll);
         else
                 ask_for_servers(poll);
         return poll;

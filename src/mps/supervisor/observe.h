@@ -1,7 +1,7 @@
 /*
  * Collects facts about a daemon. A poll asks the daemon for its servers and their clients, by one front end if the
  * servers are those of the last poll, then asks about each client's process: all of it once, later only whether it is
- * still the same process. This module judges nothing.
+ * still the same process. This module decides nothing.
  *
  * Lines of the daemon's lists that cannot be read are counted. What they would have said is unknown, not absent: known
  * clients and servers that the other lines do not have stay, as long as the kernel has their processes.

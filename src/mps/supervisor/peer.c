@@ -83,7 +83,7 @@ static char *owner_of(const struct ucred *peer)
         return xasprintf("pod %s", process.pod_uid);
 }
 
-static char *describe(const struct ucred *peer, const char *owner, const char *what)
+static char *describe_peer(const struct ucred *peer, const char *owner, const char *what)
 {
         return xasprintf("process %d (user %d, %s) %s; that connection was closed", (int)peer->pid, (int)peer->uid,
                 text_starts_with(owner, "pod ") ? owner : "of no pod", what);
@@ -115,7 +115,7 @@ enum peer_found peer_poll(struct peer_wait *wait, pid_t daemon, uint64_t start_t
         wait->is_closed = true;
         if (shutdown(copy, SHUT_RDWR) < 0)
                 return PEER_NONE;
-        *ret_who = describe(&peer, wait->owner, "blocked its control socket");
+        *ret_who = describe_peer(&peer, wait->owner, "blocked its control socket");
         free(wait->closed_owner);
         wait->closed_owner = TAKE_PTR(wait->owner);
         wait->closed_ms = now_ms;
@@ -160,6 +160,6 @@ bool peer_close_one(pid_t daemon, uint64_t start_time, peer_rank_fn *rank, void 
         if (chosen < 0 || shutdown(chosen, SHUT_RDWR) < 0)
                 return false;
         owner = owner_of(&chosen_peer);
-        *ret_who = describe(&chosen_peer, owner, "occupied its control socket");
+        *ret_who = describe_peer(&chosen_peer, owner, "occupied its control socket");
         return true;
 }

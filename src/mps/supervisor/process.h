@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/types.h>
 
 #include "base/alloc.h"
@@ -32,7 +33,7 @@ struct process {
  */
 int process_read(struct process *ret, struct arena *arena, const char *root, pid_t pid, struct error *err) MUST_USE;
 
-/* Only that, of a file instead of four; 0: there is no such process, or it cannot be read. */
+/* The start time alone, of one file instead of four; 0: there is no such process, or it cannot be read. */
 uint64_t process_start_time(const char *root, pid_t pid);
 
 /*
@@ -40,6 +41,17 @@ uint64_t process_start_time(const char *root, pid_t pid);
  * in memory of the process, whose owner can let a reader wait for ever: only for a worker (base/io/worker.h).
  */
 void process_read_environment(struct strbuf *ret, const char *root, pid_t pid, uint64_t start_time);
+
+/* The value of a variable in it, or NULL. The first of several counts, as with getenv(). */
+static inline const char *process_variable(const struct strbuf *environment, const char *name)
+{
+        const size_t length = strlen(name);
+
+        for (const char *at = environment->data; at < environment->data + environment->size; at += strlen(at) + 1)
+                if (strncmp(at, name, length) == 0 && at[length] == '=')
+                        return at + length + 1;
+        return NULL;
+}
 
 /*
  * Parses the text of a stat file (proc(5)); false if it is malformed. The process name in it may contain any character,

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "mps/wire/message_parts.h"
+#include "mps/wire/fields.h"
 
 #define MODES_MAX ((size_t)4096)
 #define ALLOCATIONS_MAX ((size_t)65536)
@@ -68,13 +68,18 @@ static const struct json_field record_fields[] = {
 };
 static const struct json_shape record_shape = JSON_SHAPE(struct mps_record, record_fields);
 
-int mps_record_write(const struct mps_record *record, const char *path, struct error *err)
+char *mps_record_print(const struct mps_record *record)
 {
         json_t *object = json_object();
-        _free_ char *text = NULL;
 
         json_fields_put(object, &record_shape, record);
-        text = json_fields_print(object, JSON_INDENT(2));
+        return json_fields_print(object, JSON_INDENT(2));
+}
+
+int mps_record_write(const struct mps_record *record, const char *path, struct error *err)
+{
+        _free_ char *text = mps_record_print(record);
+
         return file_write_private(path, text, strlen(text), err);
 }
 
@@ -97,4 +102,56 @@ int mps_record_read(struct mps_record *ret, const char *path, struct error *err)
                 return 0;
         mps_record_done(ret);
         return error_prefix(err, "'%s'", path);
+}
+
+/* ---- daemons that are not on record ---- */
+
+/* Whether the record takes such a text. */
+static bool is_text(const struct json_text *kind, const char *text)
+{
+        return strlen(text) <= kind->most && kind->is(text);
+}
+
+bool mps_guess(struct mps_daemon_wanted *ret, struct arena *arena, const char *name, const char *units)
+{
+        struct mps_unit *all;
+        size_t most = 1;
+        size_t count = 0;
+
+        for (const char *at = units; *at; at++)
+                most += *at == ',';
+        if (!is_text(&message_path, name) || most > MESSAGE_UNITS_MAX)
+                return false;
+        all = ARENA_ARRAY(arena, struct mps_unit, most);
+        for (const char *at = units; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+                const char *uuid = arena_printf(arena, "%.*s", (int)strcspn(at, ","), at);
+
+                if (!is_text(&message_uuid, uuid))
+                        return false;
+                all[count++] = (struct mps_unit){.uuid = uuid, .gpu_uuid = uuid, .index = "", .name = ""};
+        }
+        *ret = (struct mps_daemon_wanted){
+                .name = arena_strdup(arena, name),
+                .resource = "",
+                .threads_permille = 1000,
+                .units = all,
+                .n_units = count,
+        };
+        return true;
+}
+
+/* Each wanted daemon is of a resource. */
+bool mps_guess_is(const struct mps_daemon_wanted *settings)
+{
+        return settings->resource && !*settings->resource;
+}
+
+bool mps_guess_fits(const struct mps_daemon_wanted *guess, const struct mps_daemon_wanted *wanted)
+{
+        if (guess->n_units != wanted->n_units)
+                return false;
+        for (size_t i = 0; i < guess->n_units; i++)
+                if (strcmp(guess->units[i].uuid, wanted->units[i].uuid) != 0)
+                        return false;
+        return true;
 }

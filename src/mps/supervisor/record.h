@@ -3,7 +3,7 @@
  * decides with them.
  *
  * A record lives in one arena; to change it, build a new one. It is written as a whole, by rename. A record that cannot
- * be read counts as empty: daemons are then found as processes (mps/supervisor/guess.h).
+ * be read counts as empty: daemons are then found as processes.
  */
 #pragma once
 
@@ -58,5 +58,24 @@ struct mps_record {
 
 /* A missing file is an empty record. Release with mps_record_done(), also after an error. */
 int mps_record_read(struct mps_record *ret, const char *path, struct error *err) MUST_USE;
+/* The text of the file; the caller frees. */
+char *mps_record_print(const struct mps_record *record);
 int mps_record_write(const struct mps_record *record, const char *path, struct error *err) MUST_USE;
 void mps_record_done(struct mps_record *record);
+
+/* The owner of record and status, as the objects that stand in these see it. */
+struct mps_record_owner {
+        int (*write)(struct error *err, void *data); /* writes the record at once */
+        void (*changed)(bool is_record, void *data); /* the status has changed; with |is_record| the record, too */
+        void *data;
+};
+
+/*
+ * The settings of a daemon that is not on record: its units, which its process sees. Nothing else is known, so it
+ * counts as having the wanted settings if it has their units: it is configured when it is adopted.
+ */
+/* False, and no guess: |name| or |units|, a list with commas, is nothing that a supervisor starts a daemon with. */
+bool mps_guess(struct mps_daemon_wanted *ret, struct arena *arena, const char *name, const char *units) MUST_USE;
+/* True as well if the guess has been on record since. */
+bool mps_guess_is(const struct mps_daemon_wanted *settings);
+bool mps_guess_fits(const struct mps_daemon_wanted *guess, const struct mps_daemon_wanted *wanted);

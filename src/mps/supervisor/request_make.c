@@ -1,6 +1,6 @@
 /*
  * What a daemon is asked for one container: to create its SM partition or its MPS namespace, or to remove it. Which
- * there are to be is decided in allocations.c, which hears the outcome.
+ * there are to be is decided in allocations.c, which gets the outcome.
  */
 #include "mps/supervisor/requests.h"
 
@@ -11,12 +11,13 @@
 
 #include "mps/control/dialogue.h"
 #include "mps/control/dialogue_v3.h"
+#include "mps/supervisor/setting.h"
 
 /* ---- partitions ---- */
 
-static const struct mps_unit *find_unit(const struct mps_run *run, const char *uuid)
+static const struct mps_unit *find_unit(const struct mps_daemon *daemon, const char *uuid)
 {
-        return mps_daemon_unit(mps_run_settings(run), uuid);
+        return mps_daemon_unit(mps_daemon_settings(daemon), uuid);
 }
 
 static unsigned int chunks_of(const struct mps_unit *unit, unsigned int sms)
@@ -27,8 +28,8 @@ static unsigned int chunks_of(const struct mps_unit *unit, unsigned int sms)
 static void on_partition(const struct error *err, const char *answer, void *data)
 {
         struct request *request = data;
-        struct mps_run *run = request->run;
-        const struct mps_unit *unit = run ? find_unit(run, request->wanted.unit) : NULL;
+        struct mps_daemon *daemon = request->daemon;
+        const struct mps_unit *unit = daemon ? find_unit(daemon, request->wanted.unit) : NULL;
         struct mps_record_daemon process;
         struct error problem;
 
@@ -40,85 +41,151 @@ static void on_partition(const struct error *err, const char *answer, void *data
                 request_end(request, &problem);
                 return;
         }
-        if (!unit || !mps_run_record(run, &process)) {
+        if (!unit || !mps_daemon_record(daemon, &process)) {
                 request_fail(request, ERROR_UNAVAILABLE, "has ended", request->wanted.daemon);
                 return;
         }
         request->allocation.tier = MPS_TIER_PARTITION;
         request->allocation.sms = chunks_of(unit, request->wanted.sms) * unit->chunk_sms;
-        supervisor_allocations_made(request, &process);
+        allocations_made(request, &process);
 }
 
 static void make_partition(struct request *request, struct mps_control *control)
 {
-        const struct mps_unit *unit = find_unit(request->run, request->wanted.unit);
-        struct strbuf command = STRBUF_INIT;
+        const struct mps_unit *unit = find_unit(request->daemon, request->wanted.unit);
 
         if (!unit) {
                 request_fail(request, ERROR_NOT_FOUND, "does not serve that unit", request->wanted.daemon);
                 return;
         }
-        dialogue_put_partition_add(&command, unit->gpu_uuid, chunks_of(unit, request->wanted.sms));
-        mps_control_ask(control, command.data, on_partition, request);
-        strbuf_done(&command);
+        mps_control_ask(control,
+                dialogue_partition_add(&request->arena, unit->gpu_uuid, chunks_of(unit, request->wanted.sms)),
+                on_partition, request);
 }
 
 /* ---- namespaces ---- */
 
 #define SOCKET "control"
 
-static void on_namespace(const struct error *err, void *data)
-{
-        struct request *request = data;
-        struct mps_record_daemon process;
+/*
+ * The steps: create the namespace, set its limits, read each limit back. A namespace that exists already, for example
+ * after a crash between its creation and its record, gets the limits, too. If a limit is refused or reads back
+ * differently, the namespace is deleted.
+ */
+enum { STEP_CREATE, STEP_SET, STEP_READ_BACK };
 
-        if (err) {
-                request_end(request, err);
-        } else if (!request->run || !mps_run_record(request->run, &process)) {
-                request_fail(request, ERROR_UNAVAILABLE, "has ended", request->wanted.daemon);
-        } else {
-                request->allocation.tier = MPS_TIER_NAMESPACE;
-                supervisor_allocations_made(request, &process);
-        }
+static const char *own_server(struct request *request)
+{
+        return dialogue_v3_own_server(&request->arena, geteuid());
 }
 
-static bool fits_address(const struct mps_supervisor *supervisor, const char *pipe)
+static void on_namespace_undone(const struct error *err UNUSED, const char *answer UNUSED, void *data)
 {
-        return strlen(supervisor->root) + 1 + strlen(pipe) + 1 + strlen(SOCKET) <
+        request_end(data, NULL); /* with the error that is noted already */
+}
+
+/* The namespace is deleted only if it has no clients; if it has some, it existed before and is in use. */
+static void namespace_undo(struct request *request)
+{
+        mps_control_run(request->control,
+                dialogue_v3_namespace_delete(&request->arena, own_server(request), request->wanted.id),
+                on_namespace_undone, request);
+}
+
+static void namespace_made(struct request *request)
+{
+        struct mps_record_daemon process;
+
+        request->err.kind = ERROR_NONE;
+        if (!request->daemon || !mps_daemon_record(request->daemon, &process)) {
+                request_fail(request, ERROR_UNAVAILABLE, "has ended", request->wanted.daemon);
+                return;
+        }
+        request->allocation.tier = MPS_TIER_NAMESPACE;
+        allocations_made(request, &process);
+}
+
+static void on_namespace_answer(const struct error *err, const char *answer, void *data);
+
+static void namespace_ask(struct request *request)
+{
+        const char *server = own_server(request);
+        const char *command = dialogue_v3_namespace_create(&request->arena, server, request->wanted.id);
+        struct mps_setting limits[2];
+        const size_t n_limits = mps_setting_v3_new_namespace(limits, &request->arena, server, &request->wanted);
+
+        if (request->step == STEP_READ_BACK + n_limits) {
+                namespace_made(request);
+                return;
+        }
+        if (request->step == STEP_SET)
+                command = limits[0].set;
+        if (request->step >= STEP_READ_BACK)
+                command = limits[request->step - STEP_READ_BACK].get;
+        mps_control_run(request->control, command, on_namespace_answer, request);
+}
+
+/* False: |answer| shows another limit than was set; |err| says which. */
+static bool is_limit_set(struct request *request, const char *answer, struct error *err)
+{
+        struct mps_setting limits[2];
+
+        mps_setting_v3_new_namespace(limits, &request->arena, own_server(request), &request->wanted);
+        if (mps_setting_check(&limits[request->step - STEP_READ_BACK], answer, true, err) == MPS_SETTING_SAME)
+                return true;
+        error_raise_prefix(err, "MPS namespace '%s'", request->wanted.id);
+        return false;
+}
+
+static void on_namespace_answer(const struct error *err, const char *answer, void *data)
+{
+        struct request *request = data;
+        struct error problem;
+
+        if (err && request->step == STEP_CREATE && err->kind == ERROR_UNAVAILABLE) {
+                request->err = *err; /* it may exist already; the next step finds out */
+        } else if (err) {
+                if (request->err.kind == ERROR_NONE)
+                        request->err = *err;
+                namespace_undo(request);
+                return;
+        } else if (request->step >= STEP_READ_BACK && !is_limit_set(request, answer, &problem)) {
+                request->err = problem;
+                namespace_undo(request);
+                return;
+        }
+        request->step++;
+        namespace_ask(request);
+}
+
+static bool fits_address(const struct mps_allocations *allocations, const char *pipe)
+{
+        return strlen(allocations->root) + 1 + strlen(pipe) + 1 + strlen(SOCKET) <
                sizeof(((struct sockaddr_un *)NULL)->sun_path);
 }
 
 static void make_namespace(struct request *request, struct mps_control *control)
 {
         struct arena *arena = &request->arena;
-        const char *server = dialogue_v3_own_server(arena, geteuid());
         const struct mps_allocation_request *wanted = &request->wanted;
 
-        request->allocation.pipe = arena_printf(arena, "%s/pipe/%s/%s", wanted->daemon, server, wanted->id);
-        if (!find_unit(request->run, wanted->unit)) {
+        request->allocation.pipe =
+                arena_printf(arena, "%s/pipe/%s/%s", wanted->daemon, own_server(request), wanted->id);
+        if (!find_unit(request->daemon, wanted->unit)) {
                 request_fail(request, ERROR_NOT_FOUND, "does not serve that unit", wanted->daemon);
-        } else if (!dialogue_v3_is_name(wanted->id) || !fits_address(request->supervisor, request->allocation.pipe)) {
+        } else if (!dialogue_v3_is_name(wanted->id) || !fits_address(request->allocations, request->allocation.pipe)) {
                 request_fail(request, ERROR_INVALID, "cannot have a namespace of that name", wanted->daemon);
         } else if (!wanted->threads_permille && !wanted->limit_mib) {
                 request_fail(request, ERROR_INVALID, "is asked for a namespace without a limit", wanted->daemon);
         } else {
-                request->name_space = (struct mps_namespace){
-                        .arena = arena,
-                        .control = control,
-                        .server = server,
-                        .name = wanted->id,
-                        .threads_permille = wanted->threads_permille,
-                        .limit_mib = wanted->limit_mib,
-                        .done = on_namespace,
-                        .data = request,
-                };
-                mps_namespace_make(&request->name_space);
+                request->control = control;
+                namespace_ask(request);
         }
 }
 
 void request_make(struct request *request, struct mps_control *control)
 {
-        if (mps_run_options(request->run) & MPS_CAN_NAMESPACE)
+        if (mps_daemon_options(request->daemon) & MPS_CAN_NAMESPACE)
                 make_namespace(request, control);
         else
                 make_partition(request, control);
@@ -128,7 +195,7 @@ void request_make(struct request *request, struct mps_control *control)
 
 static void removal_ends(struct request *request, const struct error *err)
 {
-        supervisor_allocations_removed(request, err && err->kind == ERROR_NOT_FOUND ? NULL : err);
+        allocations_removed(request, err && err->kind == ERROR_NOT_FOUND ? NULL : err);
 }
 
 static bool is_listed(const struct request *request, const struct dialogue_partition *listed, size_t n_listed)
@@ -169,7 +236,7 @@ static void on_partitions(const struct error *err, const char *answer, void *dat
 static void on_partition_removed(const struct error *err, const char *answer, void *data)
 {
         struct request *request = data;
-        struct mps_control *control = request->run ? mps_run_control(request->run) : NULL;
+        struct mps_control *control = request->daemon ? mps_daemon_control(request->daemon) : NULL;
 
         if (err || !control) {
                 removal_ends(request, err);
@@ -192,18 +259,18 @@ static void on_still_there(const struct error *err, const char *answer UNUSED, v
         } else if (err->kind == ERROR_UNAVAILABLE || err->kind == ERROR_NOT_FOUND) {
                 err = NULL;
         }
-        supervisor_allocations_removed(request, err);
+        allocations_removed(request, err);
 }
 
 static void on_namespace_deleted(const struct error *err, const char *answer UNUSED, void *data)
 {
         struct request *request = data;
-        struct mps_control *control = request->run ? mps_run_control(request->run) : NULL;
+        struct mps_control *control = request->daemon ? mps_daemon_control(request->daemon) : NULL;
 
         if (err && err->kind == ERROR_UNAVAILABLE && control)
                 mps_control_run(control,
-                        dialogue_v3_namespace_get(&request->arena, dialogue_v3_own_server(&request->arena, geteuid()),
-                                request->wanted.id, DIALOGUE_V3_THREADS),
+                        dialogue_v3_namespace_get(
+                                &request->arena, own_server(request), request->wanted.id, DIALOGUE_V3_THREADS),
                         on_still_there, request);
         else
                 removal_ends(request, err);
@@ -211,17 +278,14 @@ static void on_namespace_deleted(const struct error *err, const char *answer UNU
 
 void request_remove(struct request *request, const struct mps_record_allocation *value, struct mps_control *control)
 {
-        struct strbuf command = STRBUF_INIT;
-
         if (value->allocation.tier == MPS_TIER_NAMESPACE) {
                 mps_control_run(control,
-                        dialogue_v3_namespace_delete(&request->arena,
-                                dialogue_v3_own_server(&request->arena, geteuid()), request->wanted.id, false),
+                        dialogue_v3_namespace_delete(&request->arena, own_server(request), request->wanted.id),
                         on_namespace_deleted, request);
                 return;
         }
         request->allocation.partition = arena_strdup(&request->arena, value->allocation.partition);
-        dialogue_put_partition_remove(&command, value->request.unit, value->allocation.partition);
-        mps_control_ask(control, command.data, on_partition_removed, request);
-        strbuf_done(&command);
+        mps_control_ask(control,
+                dialogue_partition_remove(&request->arena, value->request.unit, value->allocation.partition),
+                on_partition_removed, request);
 }

@@ -12,16 +12,16 @@
 
 /* ---- requests ---- */
 
-struct request *request_new(struct mps_supervisor *supervisor, enum request_kind kind, void *data)
+struct request *request_new(struct mps_allocations *allocations, enum request_kind kind, void *data)
 {
         struct arena arena = ARENA_INIT;
         struct request *request = ARENA_NEW(&arena, struct request);
 
         request->arena = arena;
         request->kind = kind;
-        request->supervisor = supervisor;
+        request->allocations = allocations;
         request->data = data;
-        list_append(&supervisor->requests, &request->link);
+        list_append(&allocations->requests, &request->link);
         return request;
 }
 
@@ -37,21 +37,21 @@ static void free_request(struct request *request)
 void request_end(struct request *request, const struct error *err)
 {
         request->is_over = true;
-        request->run = NULL;
+        request->daemon = NULL;
         if (err)
                 request->err = *err;
-        supervisor_note(request->supervisor, false);
+        allocations_note(request->allocations, false);
 }
 
-void request_fail(struct request *request, enum error_kind kind, const char *what, const char *daemon)
+void request_fail(struct request *request, enum error_kind kind, const char *what, const char *name)
 {
         struct error err;
 
-        error_raise(&err, kind, "MPS daemon '%s' %s", daemon, what);
+        error_raise(&err, kind, "MPS daemon '%s' %s", name, what);
         request_end(request, &err);
 }
 
-static void supervisor_requests_deliver(struct request *request)
+static void request_deliver(struct request *request)
 {
         const struct error *err = request->err.kind == ERROR_NONE ? NULL : &request->err;
 
@@ -61,60 +61,60 @@ static void supervisor_requests_deliver(struct request *request)
                 request->done(err, request->data);
 }
 
-static struct request *first_over(const struct mps_supervisor *supervisor)
+static struct request *first_over(const struct mps_allocations *allocations)
 {
-        LIST_FOR_EACH(link, &supervisor->requests)
+        LIST_FOR_EACH(link, &allocations->requests)
                 if (container_of(link, struct request, link)->is_over)
                         return container_of(link, struct request, link);
         return NULL;
 }
 
-void requests_deliver(struct mps_supervisor *supervisor)
+void mps_allocations_deliver(struct mps_allocations *allocations)
 {
         struct request *request;
 
-        while ((request = first_over(supervisor))) {
+        while ((request = first_over(allocations))) {
                 list_remove(&request->link);
-                supervisor_allocations_note_outcome(request);
-                supervisor_requests_deliver(request);
+                allocations_note_outcome(request);
+                request_deliver(request);
                 free_request(request);
         }
 }
 
-void requests_fail_run(struct mps_supervisor *supervisor, const struct mps_run *run)
+void mps_allocations_fail_daemon(struct mps_allocations *allocations, const struct mps_daemon *daemon)
 {
-        LIST_FOR_EACH(link, &supervisor->requests) {
+        LIST_FOR_EACH(link, &allocations->requests) {
                 struct request *request = container_of(link, struct request, link);
 
-                if (request->run == run)
-                        request_fail(request, ERROR_UNAVAILABLE, "has ended", mps_run_name(run));
+                if (request->daemon == daemon)
+                        request_fail(request, ERROR_UNAVAILABLE, "has ended", mps_daemon_get_name(daemon));
         }
 }
 
 /* Gets the control of the daemon; ends the request if it has no process that can be asked. */
-struct mps_control *request_control(struct request *request, const char *daemon)
+struct mps_control *request_control(struct request *request, const char *name)
 {
-        struct mps_run *run = supervisor_find(request->supervisor, daemon);
+        struct mps_daemon *daemon = mps_daemons_find(request->allocations->daemons, name);
         struct mps_control *control;
 
-        if (!run) {
-                request_fail(request, ERROR_NOT_FOUND, "is not known here", daemon);
+        if (!daemon) {
+                request_fail(request, ERROR_NOT_FOUND, "is not known here", name);
                 return NULL;
         }
-        control = mps_run_is_ready(run) ? mps_run_control(run) : NULL;
+        control = mps_daemon_is_ready(daemon) ? mps_daemon_control(daemon) : NULL;
         if (!control) {
-                request_fail(request, ERROR_UNAVAILABLE, "is not ready", daemon);
+                request_fail(request, ERROR_UNAVAILABLE, "is not ready", name);
                 return NULL;
         }
-        request->run = run;
+        request->daemon = daemon;
         return control;
 }
 
 /* ---- terminating one client ---- */
 
-static bool run_speaks_v3(const struct request *request)
+static bool request_speaks_v3(const struct request *request)
 {
-        return request->run && mps_run_options(request->run) & MPS_CAN_NAMESPACE;
+        return request->daemon && mps_daemon_options(request->daemon) & MPS_CAN_NAMESPACE;
 }
 
 static void on_terminated(const struct error *err, const char *answer, void *data)
@@ -123,7 +123,7 @@ static void on_terminated(const struct error *err, const char *answer, void *dat
         const char *last = answer ? strrchr(answer, '\n') : NULL;
         struct error problem;
 
-        if (answer && !run_speaks_v3(request) && strcmp(last ? last + 1 : answer, "0") != 0) {
+        if (answer && !request_speaks_v3(request) && strcmp(last ? last + 1 : answer, "0") != 0) {
                 error_raise(&problem, ERROR_UNAVAILABLE, "MPS client %d was not terminated: %.200s",
                         (int)request->client, answer);
                 err = &problem;
@@ -151,7 +151,7 @@ static void on_polled(struct mps_observation *seen, const struct error *err, voi
 {
         struct request *request = data;
         const struct mps_client *client = seen ? find_client(seen, request->client) : NULL;
-        struct mps_control *control = request->run ? mps_run_control(request->run) : NULL;
+        struct mps_control *control = request->daemon ? mps_daemon_control(request->daemon) : NULL;
         bool is_unread = seen && seen->unread.count;
         struct error problem;
         char command[64];
@@ -172,7 +172,7 @@ static void on_polled(struct mps_observation *seen, const struct error *err, voi
                 request_end(request, &problem);
         } else if (!control) {
                 request_fail(request, ERROR_UNAVAILABLE, "has ended", request->wanted.daemon);
-        } else if (run_speaks_v3(request)) { /* with v3, the exit status says whether it worked */
+        } else if (request_speaks_v3(request)) { /* with v3, the exit status says whether it worked */
                 mps_control_run(
                         control, dialogue_v3_client_terminate(&request->arena, client->pid), on_terminated, request);
         } else {
@@ -182,30 +182,30 @@ static void on_polled(struct mps_observation *seen, const struct error *err, voi
         mps_observation_free(seen);
 }
 
-void mps_supervisor_terminate(struct mps_supervisor *supervisor, const char *daemon, pid_t client,
+void mps_allocations_terminate(struct mps_allocations *allocations, const char *name, pid_t client,
         const char *container_id, mps_done_fn *done, void *data)
 {
-        struct request *request = request_new(supervisor, REQUEST_TERMINATE, data);
+        struct request *request = request_new(allocations, REQUEST_TERMINATE, data);
         struct mps_control *control;
 
         request->done = done;
         request->client = client;
-        request->wanted.daemon = arena_strdup(&request->arena, daemon);
+        request->wanted.daemon = arena_strdup(&request->arena, name);
         request->container_id = arena_strdup(&request->arena, container_id);
-        control = request_control(request, daemon);
+        control = request_control(request, name);
         if (control)
                 request->poll = mps_poll_start(&(struct mps_poll_options){.control = control,
                         .unit = "",
-                        .is_v3 = run_speaks_v3(request),
-                        .system_root = supervisor->system_root,
+                        .is_v3 = request_speaks_v3(request),
+                        .system_root = allocations->system_root,
                         .done = on_polled,
                         .data = request});
 }
 
 /* ---- end ---- */
 
-void requests_done(struct mps_supervisor *supervisor)
+void requests_done(struct mps_allocations *allocations)
 {
-        while (!list_is_empty(&supervisor->requests))
-                free_request(container_of(supervisor->requests.next, struct request, link));
+        while (!list_is_empty(&allocations->requests))
+                free_request(container_of(allocations->requests.next, struct request, link));
 }

@@ -4,17 +4,17 @@
  */
 #pragma once
 
-#include "mps/control/namespace.h"
-#include "mps/supervisor/parts.h"
+#include "mps/supervisor/allocations.h"
+#include "mps/supervisor/observe.h"
 
 enum request_kind { REQUEST_ALLOCATION, REQUEST_RELEASE, REQUEST_TERMINATE };
 
 struct request {
-        struct list link; /* supervisor->requests */
+        struct list link; /* allocations->requests */
         struct arena arena;
         enum request_kind kind;
-        struct mps_supervisor *supervisor;
-        struct mps_run *run; /* NULL: no command is running */
+        struct mps_allocations *allocations;
+        struct mps_daemon *daemon; /* NULL: no command is running */
         bool is_over;
         bool is_waiting;  /* for another request for the same allocation */
         bool is_unwanted; /* an allocation that was released while it was being created */
@@ -26,28 +26,38 @@ struct request {
         const char *container_id;
         const char *said; /* release of a partition: what the daemon answered to its removal */
         struct mps_poll *poll;
-        struct mps_namespace name_space; /* being made */
+        struct mps_control *control; /* a namespace that is being made: the daemon's */
+        unsigned int step;           /* of that */
         mps_granted_fn *granted;
         mps_done_fn *done;
         void *data;
 };
 
-struct request *request_new(struct mps_supervisor *supervisor, enum request_kind kind, void *data);
+struct request *request_new(struct mps_allocations *allocations, enum request_kind kind, void *data);
 /* Ends the request; the answer is delivered in the loop's next turn. |err| NULL: success. */
 void request_end(struct request *request, const struct error *err);
-/* "MPS daemon '<daemon>' <what>" */
-void request_fail(struct request *request, enum error_kind kind, const char *what, const char *daemon);
-/* The control of the daemon; NULL if it has no process that can be asked, and then the request has ended. */
-struct mps_control *request_control(struct request *request, const char *daemon);
+/* The error is "MPS daemon '<name>' <what>". */
+void request_fail(struct request *request, enum error_kind kind, const char *what, const char *name);
+/* The control of the daemon of that name; NULL if it has no process that can be asked, and then the request has ended. */
+struct mps_control *request_control(struct request *request, const char *name);
 
 /* request_make.c */
-/* Creates what the request asks for. It ends with an error, or by supervisor_allocations_made(). */
+/* Creates what the request asks for. It ends with an error, or by allocations_made(). */
 void request_make(struct request *request, struct mps_control *control);
-/* Ends by supervisor_allocations_removed(). */
+/* Ends by allocations_removed(). */
 void request_remove(struct request *request, const struct mps_record_allocation *value, struct mps_control *control);
 
 /* allocations.c */
 /* |process| has created request->allocation. Ends the request. */
-void supervisor_allocations_made(struct request *request, const struct mps_record_daemon *process);
+void allocations_made(struct request *request, const struct mps_record_daemon *process);
 /* |err| NULL: it is gone. Ends the request. */
-void supervisor_allocations_removed(struct request *request, const struct error *err);
+void allocations_removed(struct request *request, const struct error *err);
+/* The answer of |request| is delivered now: arranges for the retry after an error. */
+void allocations_note_outcome(const struct request *request);
+
+/* requests.c */
+void requests_done(struct mps_allocations *allocations);
+static inline void allocations_note(struct mps_allocations *allocations, bool is_record)
+{
+        allocations->owner.changed(is_record, allocations->owner.data);
+}

@@ -12,17 +12,7 @@
 /* ---- lines by pattern ---- */
 
 /* Which field of the event a number in a pattern fills. */
-enum field {
-        FIELD_NONE,
-        FIELD_PID,
-        FIELD_UID,
-        FIELD_STATUS,
-        FIELD_CONTEXT,
-        FIELD_DEVICE,
-        FIELD_BYTES,
-        FIELD_PERMILLE,
-        FIELD_VERSION
-};
+enum field { FIELD_NONE, FIELD_PID, FIELD_UID, FIELD_STATUS, FIELD_DEVICE, FIELD_BYTES, FIELD_PERMILLE };
 
 #define MAX_FIELDS 3U
 
@@ -40,9 +30,6 @@ static const struct pattern {
         {"Starting new server % for user %", SERVER_LOG_SERVER_STARTING, {FIELD_PID, FIELD_UID}},
         {"NEW SERVER %: Ready", SERVER_LOG_SERVER_READY, {FIELD_PID}},
         {"Server % exited with status %", SERVER_LOG_SERVER_EXITED, {FIELD_PID, FIELD_STATUS}},
-        {"User did not send valid credentials", SERVER_LOG_NO_CREDENTIALS, {FIELD_NONE}},
-        {"CUDA MPS Control binary version: %", SERVER_LOG_VERSION, {FIELD_VERSION}},
-        {"CUDA MPS Server for Linux/Unix. Binary version: %", SERVER_LOG_VERSION, {FIELD_VERSION}},
         {"activeThreadsPercentage set to ~", SERVER_LOG_THREADS, {FIELD_PERMILLE}},
         {"Active Threads Percentage set to ~", SERVER_LOG_THREADS, {FIELD_PERMILLE}},
         {"Device pinned memory limit for device % set to 0x$ bytes", SERVER_LOG_LIMIT, {FIELD_DEVICE, FIELD_BYTES}},
@@ -51,20 +38,13 @@ static const struct pattern {
         {"MPS server failed to start", SERVER_LOG_START_FAILED, {FIELD_NONE}},
         {"MPS is only supported on ", SERVER_LOG_START_FAILED, {FIELD_NONE}},
         {"Failed to start :", SERVER_LOG_START_FAILED, {FIELD_NONE}},
-        {"Received new client request for {PID: %, Context ID: %}", SERVER_LOG_CLIENT_ASKED,
-                {FIELD_PID, FIELD_CONTEXT}},
-        {"Client {PID: %, Context ID: %} connected", SERVER_LOG_CLIENT_CONNECTED, {FIELD_PID, FIELD_CONTEXT}},
+        {"Client {PID: %, Context ID: %} connected", SERVER_LOG_CLIENT_CONNECTED, {FIELD_PID}},
         {"New client % connected", SERVER_LOG_CLIENT_CONNECTED, {FIELD_PID}},
         {"Volta MPS: status of client {%, %} is ACTIVE", SERVER_LOG_CLIENT_ACTIVE, {FIELD_PID, FIELD_NONE}},
         {"Status of client {%, %} is ACTIVE", SERVER_LOG_CLIENT_ACTIVE, {FIELD_PID, FIELD_NONE}},
         {"Server failed to recevie command with status %, assuming client {PID: %, Context ID: %} exit",
-                SERVER_LOG_CLIENT_LEFT, {FIELD_STATUS, FIELD_PID, FIELD_CONTEXT}},
-        {"Volta MPS: Server is handling a fatal GPU error", SERVER_LOG_FAULT, {FIELD_NONE}},
-        {"Server encountered a fatal exception", SERVER_LOG_FATAL, {FIELD_NONE}},
+                SERVER_LOG_CLIENT_LEFT, {FIELD_STATUS, FIELD_PID}},
 };
-
-/* The full lines are not known, only that they contain CUDA's name of the error. */
-static const char *const too_many[] = {"MPS_MAX_CLIENTS_REACHED", "MPS_MAX_CONNECTIONS_REACHED"};
 
 static int digit_value(char digit, unsigned int base)
 {
@@ -134,38 +114,36 @@ static bool matches(const char *pattern, const char *text, uint64_t values[MAX_F
         return true;
 }
 
+#define ROW(member, max)                                                                                               \
+        {                                                                                                              \
+                offsetof(struct server_log_event, member), sizeof(((struct server_log_event *)0)->member), (max)       \
+        }
+
+static const struct {
+        size_t offset;
+        size_t size; /* 4 or 8; 0: the number is in no field */
+        uint64_t max;
+} fields[] = {
+        [FIELD_NONE] = {0, 0, UINT_MAX},
+        [FIELD_PID] = ROW(pid, INT_MAX),
+        [FIELD_UID] = ROW(uid, UINT32_MAX),
+        [FIELD_STATUS] = ROW(status, INT_MAX),
+        [FIELD_DEVICE] = ROW(device, SERVER_LOG_DEVICES - 1),
+        [FIELD_BYTES] = ROW(bytes, UINT64_MAX),
+        [FIELD_PERMILLE] = ROW(permille, 1000),
+};
+
 /* False if the number is out of its range. */
 static bool set_field(struct server_log_event *event, enum field field, uint64_t value)
 {
-        switch (field) {
-        case FIELD_NONE:
-                break;
-        case FIELD_PID:
-                event->pid = (pid_t)value;
-                return value <= INT_MAX;
-        case FIELD_UID:
-                event->uid = (uid_t)value;
-                return value <= UINT32_MAX;
-        case FIELD_STATUS:
-                event->status = (int)value;
-                return value <= INT_MAX;
-        case FIELD_CONTEXT:
-                event->context = (unsigned int)value;
-                return value <= UINT_MAX;
-        case FIELD_DEVICE:
-                event->device = (unsigned int)value;
-                return value < SERVER_LOG_DEVICES;
-        case FIELD_BYTES:
-                event->bytes = value;
-                break;
-        case FIELD_PERMILLE:
-                event->permille = (unsigned int)value;
-                return value <= 1000;
-        case FIELD_VERSION:
-                event->version = (unsigned int)value;
-                return value <= UINT_MAX;
-        }
-        return true;
+        char *at = (char *)event + fields[field].offset;
+        const uint32_t small = (uint32_t)value;
+
+        if (fields[field].size == sizeof(value))
+                memcpy(at, &value, sizeof(value));
+        else
+                memcpy(at, &small, fields[field].size);
+        return value <= fields[field].max;
 }
 
 static bool read_pattern(struct server_log_event *event, const struct pattern *pattern)
@@ -186,10 +164,6 @@ static bool read_text(struct server_log_event *event)
 {
         for (size_t i = 0; i < ARRAY_SIZE(patterns); i++)
                 if (read_pattern(event, &patterns[i]))
-                        return true;
-        event->kind = SERVER_LOG_TOO_MANY_CLIENTS;
-        for (size_t i = 0; i < ARRAY_SIZE(too_many); i++)
-                if (!text_starts_with(event->text, "Cmd:") && strstr(event->text, too_many[i]))
                         return true;
         return false;
 }
@@ -222,8 +196,6 @@ static bool read_head(char *line, struct server_log_event *event, bool *ret_is_s
         if (!number || !text_to_uint(number + 1, INT_MAX, &pid))
                 return false;
         *ret_is_server = !strstr(line + 1 + TIME_LENGTH, "Control");
-        line[1 + TIME_LENGTH] = '\0';
-        event->time = line + 1;
         event->source = (pid_t)pid;
         event->text = end + 2;
         return true;
@@ -333,7 +305,7 @@ int server_log_poll(struct server_log_file *file, const char *path, struct serve
         offset = find_place(file, &status);
         if (offset != file->offset || file->inode != status.st_ino) {
                 strbuf_clear(&log->line); /* what was begun belongs to something else */
-                if (offset)               /* and limits may have been told in what is passed over */
+                if (offset)               /* and limits may have been logged in what is passed over */
                         log->limits = (struct server_log_limits){0};
         }
         *file = (struct server_log_file){.device = status.st_dev, .inode = status.st_ino, .offset = offset};

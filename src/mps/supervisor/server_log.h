@@ -36,21 +36,14 @@ enum server_log_kind {
         SERVER_LOG_SERVER_STARTING, /* pid, uid */
         SERVER_LOG_SERVER_READY,    /* pid */
         SERVER_LOG_SERVER_EXITED,   /* pid, status */
-        SERVER_LOG_NO_CREDENTIALS,  /* seen in healthy runs, too */
         /* server.log: |source| is the server */
         SERVER_LOG_THREADS,          /* permille */
         SERVER_LOG_LIMIT,            /* device, bytes */
         SERVER_LOG_STARTED,          /* it accepts clients */
         SERVER_LOG_START_FAILED,     /* text */
-        SERVER_LOG_CLIENT_ASKED,     /* pid, context */
-        SERVER_LOG_CLIENT_CONNECTED, /* pid, context (0 where the line has none) */
+        SERVER_LOG_CLIENT_CONNECTED, /* pid */
         SERVER_LOG_CLIENT_ACTIVE,    /* pid: it has a context; of 535 to 575 the only line that names a client */
-        SERVER_LOG_CLIENT_LEFT,      /* pid, context; from 580 on */
-        SERVER_LOG_TOO_MANY_CLIENTS, /* text */
-        SERVER_LOG_FAULT,            /* a fatal GPU error: every client of the GPU is lost */
-        SERVER_LOG_FATAL,            /* the server gives up */
-        /* both */
-        SERVER_LOG_VERSION, /* 13030 is CUDA 13.3 */
+        SERVER_LOG_CLIENT_LEFT,      /* pid; from 580 on */
 };
 
 /* The limits that the server |server| gives its next client. */
@@ -64,17 +57,14 @@ struct server_log_limits {
 
 struct server_log_event {
         enum server_log_kind kind;
-        const char *time; /* "2026-11-20 10:06:00.123" */
         const char *text; /* of the line, cut at SERVER_LOG_LINE_MAX */
         pid_t source;     /* the writer's PID, in its own namespace */
         pid_t pid;        /* 0 of a client: it has no number in the daemon's PID namespace */
         uid_t uid;
         int status;
-        unsigned int context;
         unsigned int device;
         uint64_t bytes;
         unsigned int permille;
-        unsigned int version;
         const struct server_log_limits *limits; /* of the server that logged last */
 };
 

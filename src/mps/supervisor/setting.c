@@ -18,14 +18,14 @@ struct mps_setting mps_setting_threads(struct arena *arena, pid_t server, unsign
                 .kind = MPS_SETTING_THREADS,
                 .permille = permille,
                 .server = server,
-                .set.line = arena_printf(arena, "set_default_active_thread_percentage %s", number),
-                .get.line = "get_default_active_thread_percentage",
+                .set = arena_printf(arena, "set_default_active_thread_percentage %s", number),
+                .get = "get_default_active_thread_percentage",
                 .what = "active thread percentage",
         };
 
         if (server) {
-                setting.set.line = arena_printf(arena, "set_active_thread_percentage %d %s", (int)server, number);
-                setting.get.line = arena_printf(arena, "get_active_thread_percentage %d", (int)server);
+                setting.set = arena_printf(arena, "set_active_thread_percentage %d %s", (int)server, number);
+                setting.get = arena_printf(arena, "get_active_thread_percentage %d", (int)server);
                 setting.what = arena_printf(arena, "active thread percentage of its server %d", (int)server);
         }
         return setting;
@@ -41,8 +41,8 @@ struct mps_setting mps_setting_limit(struct arena *arena, pid_t server, size_t o
                 .limit_mib = unit->limit_mib,
                 .unit = unit->uuid,
                 .server = server,
-                .set.line = arena_printf(arena, "set_%s %" PRIu64 "M", place, unit->limit_mib),
-                .get.line = arena_printf(arena, "get_%s", place),
+                .set = arena_printf(arena, "set_%s %" PRIu64 "M", place, unit->limit_mib),
+                .get = arena_printf(arena, "get_%s", place),
                 .what = server ? arena_printf(arena, "memory limit of its server %d on %s", (int)server, unit->uuid)
                                : arena_printf(arena, "memory limit of %s", unit->uuid),
         };
@@ -53,39 +53,64 @@ struct mps_setting mps_setting_limit(struct arena *arena, pid_t server, size_t o
 struct mps_setting mps_setting_v3_create(struct arena *arena, const char *server, const char *unit)
 {
         return (struct mps_setting){
-                .set.arguments = dialogue_v3_server_create(arena, server, geteuid(), unit), .may_fail = true};
+                .is_v3 = true, .set = dialogue_v3_server_create(arena, server, geteuid(), unit), .may_fail = true};
+}
+
+/* Both limits of the namespace |name|, which |set| sets. */
+static void v3_limits(struct mps_setting ret[2], struct arena *arena, const char *server, const char *name,
+        const char *set, unsigned int permille, uint64_t limit_mib)
+{
+        ret[0] = (struct mps_setting){.is_v3 = true,
+                .kind = MPS_SETTING_THREADS,
+                .permille = dialogue_v3_threads_set(permille),
+                .what = "active thread percentage",
+                .set = set,
+                .get = dialogue_v3_namespace_get(arena, server, name, DIALOGUE_V3_THREADS)};
+        ret[1] = (struct mps_setting){.is_v3 = true,
+                .kind = MPS_SETTING_LIMIT,
+                .limit_mib = limit_mib,
+                .what = "memory limit",
+                .set = set,
+                .get = dialogue_v3_namespace_get(arena, server, name, DIALOGUE_V3_LIMIT)};
 }
 
 void mps_setting_v3_default(struct mps_setting ret[2], struct arena *arena, const char *server, unsigned int permille,
         const struct mps_unit *unit)
 {
-        const char *const *set = dialogue_v3_server_set(arena, server, permille, unit->limit_mib);
+        v3_limits(ret, arena, server, "default", dialogue_v3_server_set(arena, server, permille, unit->limit_mib),
+                permille, unit->limit_mib);
+        ret[1].unit = unit->uuid;
+}
 
-        ret[0] = (struct mps_setting){.kind = MPS_SETTING_THREADS,
-                .permille = permille,
-                .what = "active thread percentage",
-                .set.arguments = set,
-                .get.arguments = dialogue_v3_namespace_get(arena, server, "default", DIALOGUE_V3_THREADS)};
-        ret[1] = (struct mps_setting){.kind = MPS_SETTING_LIMIT,
-                .limit_mib = unit->limit_mib,
-                .unit = unit->uuid,
-                .what = "memory limit",
-                .set.arguments = set,
-                .get.arguments = dialogue_v3_namespace_get(arena, server, "default", DIALOGUE_V3_LIMIT)};
+size_t mps_setting_v3_new_namespace(
+        struct mps_setting ret[2], struct arena *arena, const char *server, const struct mps_allocation_request *wanted)
+{
+        struct mps_setting both[2];
+        size_t count = 0;
+
+        v3_limits(both, arena, server, wanted->id,
+                dialogue_v3_namespace_set(arena, server, wanted->id, wanted->threads_permille, wanted->limit_mib),
+                wanted->threads_permille, wanted->limit_mib);
+        if (wanted->limit_mib)
+                ret[count++] = both[1];
+        if (wanted->threads_permille)
+                ret[count++] = both[0];
+        return count;
 }
 
 struct mps_setting mps_setting_v3_namespace(
-        struct arena *arena, const char *server, const struct mps_allocation_request *wanted, const char *const *list)
+        struct arena *arena, const char *server, const struct mps_allocation_request *wanted, const char *list)
 {
         return (struct mps_setting){
+                .is_v3 = true,
                 .kind = MPS_SETTING_NAMESPACE,
                 .permille = wanted->threads_permille ? dialogue_v3_threads_set(wanted->threads_permille) : 0,
                 .limit_mib = wanted->limit_mib,
                 .server_name = server,
                 .name = arena_strdup(arena, wanted->id),
-                .set.arguments = dialogue_v3_namespace_set(
+                .set = dialogue_v3_namespace_set(
                         arena, server, wanted->id, wanted->threads_permille, wanted->limit_mib),
-                .get.arguments = list,
+                .get = list,
         };
 }
 
@@ -96,7 +121,7 @@ static const char *place_of(const struct mps_setting *setting)
         return setting->server ? "" : "default ";
 }
 
-static enum mps_setting_verdict judge_threads(
+static enum mps_setting_outcome check_threads(
         const struct mps_setting *setting, const char *answer, bool is_first, struct error *err)
 {
         const unsigned int slack = setting->server ? ROUNDING_PERMILLE : 0;
@@ -116,7 +141,8 @@ static enum mps_setting_verdict judge_threads(
         return MPS_SETTING_OTHER;
 }
 
-static enum mps_setting_verdict judge_limit(
+/* It is not known whether v3 shows limits exactly, or rounded as older daemons do. */
+static enum mps_setting_outcome check_limit(
         const struct mps_setting *setting, const char *answer, bool is_first, struct error *err)
 {
         const uint64_t expected = setting->limit_mib;
@@ -124,7 +150,7 @@ static enum mps_setting_verdict judge_limit(
 
         if (dialogue_read_limit(answer, &found, err) < 0)
                 return MPS_SETTING_UNCLEAR;
-        if (found == dialogue_limit_shown(expected))
+        if (found == dialogue_limit_shown(expected) || (setting->is_v3 && found == expected))
                 return MPS_SETTING_SAME;
         if (is_first)
                 error_raise(err, ERROR_INVALID,
@@ -146,10 +172,9 @@ static const struct dialogue_v3_namespace *namespace_find(
 }
 
 /*
- * One that is missing was released meanwhile, if all lines of the list could be read. It is not known whether v3 shows
- * limits exactly or rounded as older daemons do: see dialogue_v3_check_limit().
+ * A namespace that is missing was released meanwhile, if all lines of the list could be read.
  */
-static enum mps_setting_verdict judge_namespace(
+static enum mps_setting_outcome check_namespace(
         const struct mps_setting *setting, const char *answer, struct error *err)
 {
         _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
@@ -182,37 +207,20 @@ static enum mps_setting_verdict judge_namespace(
         return MPS_SETTING_OTHER;
 }
 
-static enum mps_setting_verdict judge_v3(const struct mps_setting *setting, const char *answer, struct error *err)
-{
-        const bool is_threads = setting->kind == MPS_SETTING_THREADS;
-        unsigned int permille;
-        uint64_t mib;
-        int rc;
-
-        if ((is_threads ? dialogue_read_percentage(answer, &permille, err) : dialogue_read_limit(answer, &mib, err)) <
-                0)
-                return MPS_SETTING_UNCLEAR;
-        rc = is_threads ? dialogue_v3_check_threads(answer, setting->permille, err)
-                        : dialogue_v3_check_limit(answer, setting->limit_mib, err);
-        return rc == 0 ? MPS_SETTING_SAME : MPS_SETTING_OTHER;
-}
-
-enum mps_setting_verdict mps_setting_judge(
+enum mps_setting_outcome mps_setting_check(
         const struct mps_setting *setting, const char *answer, bool is_first, struct error *err)
 {
         err->kind = ERROR_NONE;
         if (setting->kind == MPS_SETTING_NAMESPACE)
-                return judge_namespace(setting, answer, err);
-        if (setting->get.arguments)
-                return judge_v3(setting, answer, err);
+                return check_namespace(setting, answer, err);
         if (setting->server && dialogue_is_not_found(answer))
                 return MPS_SETTING_UNCLEAR;
-        return setting->kind == MPS_SETTING_THREADS ? judge_threads(setting, answer, is_first, err)
-                                                    : judge_limit(setting, answer, is_first, err);
+        return setting->kind == MPS_SETTING_THREADS ? check_threads(setting, answer, is_first, err)
+                                                    : check_limit(setting, answer, is_first, err);
 }
 
 bool mps_setting_is_blurred(const struct mps_setting *setting)
 {
-        return setting->kind == MPS_SETTING_LIMIT && !setting->get.arguments &&
+        return setting->kind == MPS_SETTING_LIMIT && !setting->is_v3 &&
                dialogue_limit_shown(setting->limit_mib) != setting->limit_mib;
 }

@@ -11,12 +11,6 @@
 #include "mps/wire/status.h"
 #include "plan/mps_wanted.h"
 
-/* A line, or arguments of the v3 interface. */
-struct mps_setting_command {
-        const char *line;
-        const char *const *arguments;
-};
-
 enum mps_setting_kind {
         MPS_SETTING_NONE, /* a command that is only sent */
         MPS_SETTING_THREADS,
@@ -26,9 +20,10 @@ enum mps_setting_kind {
 
 struct mps_setting {
         enum mps_setting_kind kind;
-        struct mps_setting_command set;
-        struct mps_setting_command get; /* settings that one answer shows have the same one */
-        bool may_fail;                  /* a namespace that exists already cannot be created */
+        bool is_v3;      /* the commands are words of the v3 interface, else lines of the older one */
+        const char *set; /* settings that one command sets, or that one answer shows, have an equal one */
+        const char *get; /* NULL: the setting is not read back */
+        bool may_fail;   /* a namespace that exists already cannot be created */
         unsigned int permille;
         uint64_t limit_mib; /* of a namespace: 0 for none, as above */
         const char *unit;   /* of a limit */
@@ -50,18 +45,21 @@ struct mps_setting mps_setting_limit(struct arena *arena, pid_t server, size_t o
 struct mps_setting mps_setting_v3_create(struct arena *arena, const char *server, const char *unit);
 void mps_setting_v3_default(struct mps_setting ret[2], struct arena *arena, const char *server, unsigned int permille,
         const struct mps_unit *unit);
-/* |list| is the command that shows all of them. */
+/* The limits of a namespace that is being made, as many as are returned. One command sets both. */
+size_t mps_setting_v3_new_namespace(struct mps_setting ret[2], struct arena *arena, const char *server,
+        const struct mps_allocation_request *wanted);
+/* The limits of a namespace that exists. |list| is the command that shows all of them. */
 struct mps_setting mps_setting_v3_namespace(
-        struct arena *arena, const char *server, const struct mps_allocation_request *wanted, const char *const *list);
+        struct arena *arena, const char *server, const struct mps_allocation_request *wanted, const char *list);
 
 /* ---- answers ---- */
 
-enum mps_setting_verdict {
+enum mps_setting_outcome {
         MPS_SETTING_SAME,
         MPS_SETTING_OTHER,   /* |err| says what differs: after the first setting what was set, later what changed */
         MPS_SETTING_UNCLEAR, /* the answer cannot be read: |err| says why, unless the server or the namespace is gone */
 };
-enum mps_setting_verdict mps_setting_judge(
+enum mps_setting_outcome mps_setting_check(
         const struct mps_setting *setting, const char *answer, bool is_first, struct error *err);
 
 /* The answer hides a small change. */

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "base/error.h"
-#include "mps/wire/shared_memory.h"
+#include "mps/wire/status.h"
 
 #define MPS_SHM_ENTRIES_MAX ((size_t)131072) /* twice the number of files that mps mount-shm allows */
 #define MPS_SHM_DEPTH_MAX 16U
@@ -19,3 +19,16 @@ int mps_shm_poll(struct mps_shm *ret, const char *path, struct error *err) MUST_
 
 /* Adds owners and nameless; takes up to a tenth of a second if there are very many files. */
 int mps_shm_count(struct mps_shm *shm, const char *path, struct error *err) MUST_USE;
+
+/*
+ * Polls one tmpfs. Counting whose files fill it takes longer, so that is done when it becomes full and then at longer
+ * intervals. Changes are logged.
+ */
+struct mps_shm_watch {
+        struct mps_shm shm; /* of the last poll; all zeros: there is no such tmpfs */
+        unsigned int polls;
+        unsigned int counted; /* number of the poll at which its owners were counted */
+};
+
+/* |daemon| is its only user; NULL: all daemons of the node. True: it has changed, by mps_shm_is_same(). */
+bool mps_shm_watch_poll(struct mps_shm_watch *watch, const char *path, const char *daemon);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <linux/magic.h>
 #include <sched.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/macro.h"
 #include "base/mountinfo.h"
 #include "base/strbuf.h"
@@ -44,7 +46,7 @@ static bool is_tmpfs(int folder)
         return fd >= 0 && fstatfs(fd, &system) == 0 && system.f_type == TMPFS_MAGIC;
 }
 
-/* What stands in |folder|. A link is something else, wherever it leads. -1 with errno. */
+/* Finds out what |folder| has at that name. A link is something else, wherever it leads. -1 with errno. */
 static int shm_mount_poll(int folder, enum there *ret, dev_t *ret_device)
 {
         struct stat above;
@@ -173,6 +175,22 @@ bool mps_shm_is_seen_by_others(const char *mountinfo, const char *root, bool is_
                 is_seen = mount.is_shared || (root[length] && is_in_first_namespace);
         }
         return is_seen;
+}
+
+bool mps_shm_mounts_are_seen(const char *path)
+{
+        _cleanup_(strbuf_done) struct strbuf mountinfo = STRBUF_INIT;
+        char root[PATH_MAX];
+        struct error err;
+
+        if (!realpath(path, root) || file_read("/proc/self/mountinfo", PROC_FILE_MAX, &mountinfo, &err) < 0)
+                return false;
+        if (mps_shm_is_seen_by_others(mountinfo.data, root, mps_shm_mounts_of(1) == mps_shm_mounts_of(getpid())))
+                return true;
+        log_info("all MPS daemons use one shared memory of the node: mounts made here are not visible to other "
+                 "containers",
+                LOG_STR("root", path));
+        return false;
 }
 
 /*

@@ -51,6 +51,8 @@ int mps_shm_unmount(int folder, const char *path, pid_t *ret_user, struct error 
  * Pure.
  */
 bool mps_shm_is_seen_by_others(const char *mountinfo, const char *root, bool is_in_first_namespace);
+/* mps_shm_is_seen_by_others() for this process. False is logged, unless that cannot be found out. */
+bool mps_shm_mounts_are_seen(const char *root);
 
 /*
  * Gives the calling process a mount namespace of its own, in which |path| is /dev/shm, and no symbolic link in that and

@@ -1,136 +1,154 @@
 /*
- * Keeps the list of daemons equal to the wanted ones; each daemon handles itself. Their changes are collected here: one
- * write of the record and one call of on_change per turn of the loop.
+ * Owns the objects of which a supervisor consists, and what they share: the record and the status. Their changes are
+ * collected here: one write of the record and one call of on_change per turn of the loop.
  */
-#include "mps/supervisor/parts.h"
+#include "mps/supervisor/supervisor.h"
 
 #include <assert.h>
 #include <string.h>
 #include <sys/resource.h>
 
 #include "base/log.h"
+#include "base/io/deferred.h"
+#include "base/io/record_file.h"
+#include "mps/supervisor/allocations.h"
+#include "mps/supervisor/environment.h"
 #include "mps/supervisor/folder.h"
-#include "mps/supervisor/shm_left.h"
+#include "mps/supervisor/memory_limits.h"
+#include "mps/supervisor/shared_memory.h"
+#include "mps/supervisor/daemon_shm.h"
+#include "mps/supervisor/shm_mount.h"
+#include "mps/supervisor/usage.h"
 
 #define POLL_MS UINT64_C(2000)
+#define POLLS_BETWEEN_LIMITS 15U         /* containers' limits are checked once in so many polls */
+#define POLLS_BETWEEN_MODES 5U           /* modes that NVML did not restore are tried again once in so many polls */
 #define MODES_PATIENCE_MS UINT64_C(5000) /* for compute modes to be restored, at the end */
 #define FILES_MIN ((rlim_t)16384)        /* an MPS server with many clients needs many descriptors (MPS manual) */
-#define RECORD_RETRY_MS UINT64_C(1000)
-#define RECORD_RETRY_MAX_MS UINT64_C(60000)
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-struct mps_run *supervisor_find(const struct mps_supervisor *supervisor, const char *name)
-{
-        for (size_t i = 0; i < supervisor->n_runs; i++)
-                if (strcmp(mps_run_name(supervisor->runs[i]), name) == 0)
-                        return supervisor->runs[i];
-        return NULL;
-}
+/* open ──► closing (daemons end) or leaving (daemons stay) ──► ended (NVML is closed) */
+enum supervisor_phase { SUPERVISOR_OPEN, SUPERVISOR_CLOSING, SUPERVISOR_LEAVING, SUPERVISOR_ENDED };
+
+struct mps_supervisor {
+        struct mps_supervisor_options options;
+        struct arena texts; /* copies of the options */
+        struct nvml_pool *nvml;
+        struct mps_daemons daemons;
+        struct mps_allocations allocations;
+        struct compute_modes modes;
+        struct mps_usages usages;
+        struct mps_memory_limits limits;
+        struct mps_shm_watch shm; /* of the node */
+
+        struct arena wanted_arena;
+        struct mps_wanted wanted;
+        uint64_t generation;
+        struct arena holders_arena;
+        const struct mps_holder *holders;
+        size_t n_holders;
+
+        struct deferred turn;
+        bool has_change; /* the status has changed: call on_change */
+        bool has_record; /* the record must be written */
+        struct record_file record;
+        struct mps_status *status; /* of the last turn */
+        uv_timer_t poll;           /* asks NVML at intervals */
+        unsigned int polls;
+        uv_timer_t grace;
+        bool is_ending_clients; /* of daemons that are not wanted: |grace| runs, or is over */
+
+        enum supervisor_phase phase;
+        unsigned int closing_daemons; /* whose close callback has not come yet */
+        struct closing closing;
+        mps_supervisor_closed_fn *closed;
+        void *closed_data;
+};
 
 /* ---- the record ---- */
 
-static void on_again(uv_timer_t *timer)
+static int write_record(struct error *err, void *data)
 {
-        supervisor_note(timer->data, true);
-}
-
-/* Only the first failure is logged. While closing there is no retry. */
-static void note_failure(struct mps_supervisor *supervisor, const struct error *err)
-{
-        const uint64_t ms = RECORD_RETRY_MS << MIN(supervisor->record_failures, 6U);
-
-        if (supervisor->record_failures++ == 0)
-                log_error("the supervisor's record cannot be written, will try again: until then a crash may restart "
-                          "daemons",
-                        LOG_ERR(err));
-        if (!supervisor->is_closing)
-                uv_timer_start(&supervisor->again, on_again, MIN(ms, RECORD_RETRY_MAX_MS), 0);
-}
-
-static void note_success(struct mps_supervisor *supervisor)
-{
-        if (supervisor->record_failures)
-                log_info("the supervisor's record is written again");
-        supervisor->record_failures = 0;
-        uv_timer_stop(&supervisor->again);
-}
-
-int supervisor_write_record(struct mps_supervisor *supervisor, struct error *err)
-{
+        struct mps_supervisor *supervisor = data;
+        const struct mps_daemons *daemons = &supervisor->daemons;
         struct mps_record record = {
                 .generation = supervisor->generation,
                 .wanted = supervisor->wanted,
-                .modes = supervisor->modes,
-                .n_modes = supervisor->n_modes,
+                .modes = supervisor->modes.items,
+                .n_modes = supervisor->modes.n_items,
         };
-        int rc;
+        _free_ char *text = NULL;
 
-        record.daemons = ARENA_ARRAY(&record.arena, struct mps_record_daemon, supervisor->n_runs);
-        for (size_t i = 0; i < supervisor->n_runs; i++)
-                record.n_daemons += mps_run_record(supervisor->runs[i], &record.daemons[record.n_daemons]);
-        supervisor_allocations_fill_record(supervisor, &record);
-        supervisor_fill_limits(supervisor, &record);
-        rc = mps_record_write(&record, supervisor->record_path, err);
-        if (rc < 0)
-                note_failure(supervisor, err);
-        else
-                note_success(supervisor);
+        record.daemons = ARENA_ARRAY(&record.arena, struct mps_record_daemon, daemons->n_items);
+        for (size_t i = 0; i < daemons->n_items; i++)
+                record.n_daemons += mps_daemon_record(daemons->items[i], &record.daemons[record.n_daemons]);
+        mps_allocations_fill_record(&supervisor->allocations, &record);
+        mps_memory_limits_fill_record(&supervisor->limits, &record);
+        text = mps_record_print(&record);
         arena_done(&record.arena);
-        return rc;
+        return record_file_write(&supervisor->record, text, err);
 }
 
-/* supervisor_write_record() logs a failure and retries. */
-static void write_record(struct mps_supervisor *supervisor)
+static void write_record_again(void *data)
 {
         struct error err;
 
-        supervisor->has_record = false;
-        if (supervisor_write_record(supervisor, &err) < 0)
-                log_debug("the record of MPS daemons is written later", LOG_ERR(&err));
+        write_record(&err, data); /* the record file logs a failure */
+}
+
+static void note_change(bool is_record, void *data)
+{
+        struct mps_supervisor *supervisor = data;
+
+        supervisor->has_change = true;
+        /* While the supervisor leaves, the record must keep the daemons that run. */
+        supervisor->has_record |= is_record && supervisor->phase != SUPERVISOR_LEAVING;
+        if (supervisor->phase != SUPERVISOR_ENDED)
+                deferred_schedule(&supervisor->turn);
 }
 
 /* ---- the status ---- */
 
-static size_t position_of(const struct mps_supervisor *supervisor, const struct mps_run *run)
+static size_t position_of(const struct mps_supervisor *supervisor, const struct mps_daemon *daemon)
 {
-        for (size_t i = 0; i < supervisor->wanted.n_daemons; i++)
-                if (strcmp(supervisor->wanted.daemons[i].name, mps_run_name(run)) == 0)
-                        return i;
-        return supervisor->wanted.n_daemons;
+        const struct mps_daemon_wanted *wanted = mps_wanted_find(&supervisor->wanted, mps_daemon_get_name(daemon));
+
+        return wanted ? (size_t)(wanted - supervisor->wanted.daemons) : supervisor->wanted.n_daemons;
 }
 
-static void add_memory(const struct mps_supervisor *supervisor, struct arena *arena, struct mps_daemon_status *daemon)
+static void describe_daemon(const struct mps_supervisor *supervisor, const struct mps_daemon *daemon,
+        struct arena *arena, struct mps_daemon_status *ret)
 {
-        struct mps_client *clients = ARENA_ARRAY(arena, struct mps_client, daemon->n_clients);
+        struct mps_client *clients;
 
-        for (size_t i = 0; i < daemon->n_clients; i++) {
-                clients[i] = daemon->clients[i];
-                clients[i].memory = supervisor_memory_of(supervisor, clients[i].unit, clients[i].pid);
+        mps_daemon_describe(daemon, arena, ret);
+        mps_allocations_describe(&supervisor->allocations, arena, ret);
+        mps_memory_limits_describe(&supervisor->limits, arena, ret);
+        clients = ARENA_ARRAY(arena, struct mps_client, ret->n_clients);
+        for (size_t i = 0; i < ret->n_clients; i++) {
+                clients[i] = ret->clients[i];
+                clients[i].memory = mps_usages_memory(&supervisor->usages, clients[i].unit, clients[i].pid);
         }
-        daemon->clients = clients;
+        ret->clients = clients;
 }
 
 static struct mps_status *make_status(const struct mps_supervisor *supervisor)
 {
+        const struct mps_daemons *daemons = &supervisor->daemons;
         struct mps_status *status = mps_status_new();
-        struct mps_daemon_status *daemons = ARENA_ARRAY(&status->arena, struct mps_daemon_status, supervisor->n_runs);
-        size_t *positions = ARENA_ARRAY(&status->arena, size_t, supervisor->n_runs);
-        size_t count = 0;
+        struct mps_daemon_status *all = ARENA_ARRAY(&status->arena, struct mps_daemon_status, daemons->n_items);
+        size_t *positions = ARENA_ARRAY(&status->arena, size_t, daemons->n_items);
 
-        for (size_t i = 0; i < supervisor->n_runs; i++)
-                positions[i] = position_of(supervisor, supervisor->runs[i]);
+        for (size_t i = 0; i < daemons->n_items; i++)
+                positions[i] = position_of(supervisor, daemons->items[i]);
         /* In the order of the wanted daemons, then those that are ending. */
         for (size_t place = 0; place <= supervisor->wanted.n_daemons; place++)
-                for (size_t i = 0; i < supervisor->n_runs; i++)
-                        if (positions[i] == place) {
-                                mps_run_describe(supervisor->runs[i], &status->arena, &daemons[count]);
-                                supervisor_allocations_describe(supervisor, &status->arena, &daemons[count]);
-                                supervisor_describe_limits(supervisor, &status->arena, &daemons[count]);
-                                add_memory(supervisor, &status->arena, &daemons[count++]);
-                        }
+                for (size_t i = 0; i < daemons->n_items; i++)
+                        if (positions[i] == place)
+                                describe_daemon(
+                                        supervisor, daemons->items[i], &status->arena, &all[status->n_daemons++]);
         status->generation = supervisor->generation;
-        status->daemons = daemons;
-        status->n_daemons = count;
+        status->daemons = all;
         status->shm = supervisor->shm.shm;
         status->holders = mps_holders_copy(&status->arena, supervisor->holders, supervisor->n_holders);
         status->n_holders = supervisor->n_holders;
@@ -148,105 +166,130 @@ const struct mps_status *mps_supervisor_status(const struct mps_supervisor *supe
         return supervisor->status;
 }
 
-/* ---- changes of daemons ---- */
+void mps_supervisor_look(struct mps_supervisor *supervisor)
+{
+        for (size_t i = 0; i < supervisor->daemons.n_items; i++)
+                mps_daemon_look(supervisor->daemons.items[i]);
+        renew_status(supervisor);
+}
 
-static void on_run_closed(void *data)
+/* NVML is not asked about other units any more, so it would never be found out that these answer again. */
+bool mps_supervisor_hang(const struct mps_supervisor *supervisor, struct call_info *ret)
+{
+        struct call_info hangs[NVML_POOL_MAX];
+        const size_t n_hangs = nvml_pool_hangs(supervisor->nvml, hangs);
+
+        for (size_t i = 0; i < n_hangs; i++)
+                if (mps_daemons_need(&supervisor->daemons, hangs[i].gpu) ||
+                        compute_modes_has(&supervisor->modes, hangs[i].gpu)) {
+                        *ret = hangs[i];
+                        return true;
+                }
+        return false;
+}
+
+/* ---- once per turn, and at intervals ---- */
+
+/* Clients or allocations have changed: sets missing limits and clears obsolete ones. */
+static void follow_limits(struct mps_supervisor *supervisor, bool checks_all)
+{
+        const struct mps_status *status = supervisor->status;
+        struct mps_record granted = {0};
+        bool is_longer = false;
+        struct error err;
+
+        if (supervisor->phase != SUPERVISOR_OPEN || !status)
+                return;
+        mps_allocations_fill_record(&supervisor->allocations, &granted);
+        for (size_t i = 0; i < status->n_daemons; i++)
+                is_longer |= mps_memory_limits_add(
+                        &supervisor->limits, &status->daemons[i], granted.allocations, granted.n_allocations);
+        /* A limit is on record before it is set, so that a crash does not leave it without an owner. */
+        if (is_longer && write_record(&err, supervisor) < 0)
+                log_debug("limits of containers wait for the record", LOG_ERR(&err));
+        if (!record_file_has_failed(&supervisor->record))
+                mps_memory_limits_start(&supervisor->limits, &granted, checks_all);
+        arena_done(&granted.arena);
+}
+
+static void check_end(struct mps_supervisor *supervisor);
+
+static void on_daemon_closed(void *data)
 {
         struct mps_supervisor *supervisor = data;
 
-        supervisor->closing_runs--;
-        supervisor_check_end(supervisor);
+        supervisor->closing_daemons--;
+        check_end(supervisor);
 }
 
-static void close_run(struct mps_supervisor *supervisor, size_t position)
+static void close_daemon(struct mps_supervisor *supervisor, size_t position)
 {
-        struct mps_run *run = supervisor->runs[position];
+        struct mps_daemon *daemon = mps_daemons_remove(&supervisor->daemons, position);
 
-        memmove(&supervisor->runs[position], &supervisor->runs[position + 1],
-                (supervisor->n_runs - position - 1) * sizeof(struct mps_run *));
-        supervisor->n_runs--;
-        supervisor->closing_runs++;
-        requests_fail_run(supervisor, run);
-        mps_run_close(run, on_run_closed, supervisor);
+        supervisor->closing_daemons++;
+        mps_allocations_fail_daemon(&supervisor->allocations, daemon);
+        mps_daemon_close(daemon, on_daemon_closed, supervisor);
 }
 
-static void close_what_is_gone(struct mps_supervisor *supervisor)
+static void on_turn(void *data)
 {
-        for (size_t i = supervisor->n_runs; i > 0; i--)
-                if (mps_run_is_gone(supervisor->runs[i - 1]))
-                        close_run(supervisor, i - 1);
-}
-
-void mps_supervisor_look(struct mps_supervisor *supervisor)
-{
-        for (size_t i = 0; i < supervisor->n_runs; i++)
-                mps_run_look(supervisor->runs[i]);
-        renew_status(supervisor);
-}
-
-static const char *find_blocker(const struct mps_run *run, void *data)
-{
-        const struct mps_supervisor *supervisor = data;
-        const struct mps_daemon_wanted *settings = mps_run_settings(run);
-
-        for (size_t i = 0; i < supervisor->n_runs; i++)
-                for (size_t j = 0; supervisor->runs[i] != run && j < settings->n_units; j++)
-                        if (mps_run_holds(supervisor->runs[i], settings->units[j].uuid))
-                                return mps_run_name(supervisor->runs[i]);
-        return NULL;
-}
-
-static void on_soon(uv_timer_t *timer)
-{
-        struct mps_supervisor *supervisor = timer->data;
+        struct mps_supervisor *supervisor = data;
+        const struct mps_daemons *daemons = &supervisor->daemons;
 
         if (supervisor->has_record) {
-                for (size_t i = 0; i < supervisor->n_runs; i++) /* poking a daemon adds none to the list */
-                        mps_run_poke(supervisor->runs[i]);
-                close_what_is_gone(supervisor);
-                supervisor_restore_modes(supervisor);
-                write_record(supervisor);
+                supervisor->has_record = false;
+                for (size_t i = 0; i < daemons->n_items; i++) /* poking a daemon adds none to the list */
+                        mps_daemon_poke(daemons->items[i]);
+                for (size_t i = daemons->n_items; i > 0; i--)
+                        if (mps_daemon_is_gone(daemons->items[i - 1]))
+                                close_daemon(supervisor, i - 1);
+                compute_modes_restore(&supervisor->modes);
+                write_record_again(supervisor);
         }
-        requests_deliver(supervisor);
-        supervisor_allocations_reconcile(supervisor);
+        mps_allocations_deliver(&supervisor->allocations);
+        mps_allocations_reconcile(&supervisor->allocations);
         renew_status(supervisor);
-        supervisor_follow_limits(supervisor);
+        follow_limits(supervisor, false);
         if (supervisor->has_change && supervisor->options.on_change)
                 supervisor->options.on_change(supervisor->options.data);
         supervisor->has_change = false;
-        supervisor_check_end(supervisor);
+        check_end(supervisor);
 }
 
-void supervisor_note(struct mps_supervisor *supervisor, bool is_record)
-{
-        supervisor->has_change = true;
-        supervisor->has_record |= is_record && !supervisor->is_leaving; /* else what goes on would be missing there */
-        if (supervisor->open)
-                uv_timer_start(&supervisor->soon, on_soon, 0, 0);
-}
-
-static void on_run_changed(struct mps_run *run, bool is_process, void *data)
+static void on_daemon_changed(struct mps_daemon *daemon, bool is_process, void *data)
 {
         struct mps_supervisor *supervisor = data;
 
-        supervisor_allocations_reconcile(supervisor);
-        supervisor_note(supervisor, is_process || mps_run_is_gone(run));
+        mps_allocations_reconcile(&supervisor->allocations);
+        note_change(is_process || mps_daemon_is_gone(daemon), supervisor);
+}
+
+static void poll_shm(struct mps_supervisor *supervisor)
+{
+        _free_ char *path = xasprintf("%s/" MPS_SHM_NAME, supervisor->options.root);
+        bool has_news = mps_shm_watch_poll(&supervisor->shm, path, NULL);
+
+        for (size_t i = 0; i < supervisor->daemons.n_items; i++)
+                has_news |= mps_daemon_poll_shm(supervisor->daemons.items[i]);
+        if (has_news)
+                note_change(false, supervisor);
+}
+
+static void on_poll(uv_timer_t *timer)
+{
+        struct mps_supervisor *supervisor = container_of(timer, struct mps_supervisor, poll);
+
+        uv_timer_start(timer, on_poll, mps_daemon_pause(&supervisor->daemons.context), 0);
+        if (supervisor->polls % POLLS_BETWEEN_LIMITS == 0)
+                follow_limits(supervisor, true);
+        if (supervisor->polls % POLLS_BETWEEN_MODES == 0)
+                compute_modes_restore(&supervisor->modes);
+        supervisor->polls++;
+        poll_shm(supervisor);
+        mps_usages_poll(&supervisor->usages);
 }
 
 /* ---- the wanted daemons ---- */
-
-int supervisor_add_run(struct mps_supervisor *supervisor, const char *name, const struct mps_record_daemon *recorded,
-        struct mps_run **ret, struct error *err)
-{
-        struct mps_run *run;
-
-        if (mps_run_new(&run, &supervisor->context, name, recorded, err) < 0)
-                return -1;
-        supervisor->runs = xrealloc(supervisor->runs, (supervisor->n_runs + 1) * sizeof(struct mps_run *));
-        supervisor->runs[supervisor->n_runs++] = run;
-        *ret = run;
-        return 0;
-}
 
 static int check_wanted(const struct mps_supervisor *supervisor, const struct mps_wanted *wanted, struct error *err)
 {
@@ -257,13 +300,13 @@ static int check_wanted(const struct mps_supervisor *supervisor, const struct mp
                         return error_set(err, ERROR_INVALID, "MPS daemon '%s' is wanted twice", daemon->name);
                 if (daemon->n_units == 0)
                         return error_set(err, ERROR_INVALID, "MPS daemon '%s' has no unit", daemon->name);
-                if (mps_run_check_name(&supervisor->context, daemon->name, err) < 0)
+                if (mps_daemon_check_name(&supervisor->daemons.context, daemon->name, err) < 0)
                         return -1;
         }
         return 0;
 }
 
-void supervisor_keep_wanted(struct mps_supervisor *supervisor, const struct mps_wanted *wanted)
+static void keep_wanted(struct mps_supervisor *supervisor, const struct mps_wanted *wanted, uint64_t generation)
 {
         struct arena arena = ARENA_INIT;
         struct mps_daemon_wanted *daemons = ARENA_ARRAY(&arena, struct mps_daemon_wanted, wanted->n_daemons);
@@ -273,16 +316,19 @@ void supervisor_keep_wanted(struct mps_supervisor *supervisor, const struct mps_
         arena_done(&supervisor->wanted_arena);
         supervisor->wanted_arena = arena;
         supervisor->wanted = (struct mps_wanted){daemons, wanted->n_daemons, wanted->ends_clients};
+        supervisor->generation = generation;
 }
 
 /* The time of clients whose daemon is not wanted any more is over. */
 static void on_grace(uv_timer_t *timer)
 {
-        struct mps_supervisor *supervisor = timer->data;
+        const struct mps_supervisor *supervisor = container_of(timer, struct mps_supervisor, grace);
+        const struct mps_daemons *daemons = &supervisor->daemons;
 
-        for (size_t i = 0; i < supervisor->n_runs; i++)
-                if (supervisor->is_closing || !mps_wanted_find(&supervisor->wanted, mps_run_name(supervisor->runs[i])))
-                        mps_run_hurry(supervisor->runs[i]);
+        for (size_t i = 0; i < daemons->n_items; i++)
+                if (supervisor->phase != SUPERVISOR_OPEN ||
+                        !mps_wanted_find(&supervisor->wanted, mps_daemon_get_name(daemons->items[i])))
+                        mps_daemon_end_draining(daemons->items[i]);
 }
 
 static void limit_grace(struct mps_supervisor *supervisor, bool ends_clients)
@@ -297,26 +343,14 @@ static void limit_grace(struct mps_supervisor *supervisor, bool ends_clients)
 int mps_supervisor_apply(
         struct mps_supervisor *supervisor, const struct mps_wanted *wanted, uint64_t generation, struct error *err)
 {
-        if (supervisor->is_closing)
+        if (supervisor->phase != SUPERVISOR_OPEN)
                 return error_set(err, ERROR_UNAVAILABLE, "the MPS supervisor is ending");
         if (check_wanted(supervisor, wanted, err) < 0)
                 return -1;
-        supervisor_keep_wanted(supervisor, wanted);
-        supervisor->generation = generation;
-        wanted = &supervisor->wanted;
-        for (size_t i = 0; i < supervisor->n_runs; i++) /* end the others first, so that their units become free */
-                if (!mps_wanted_find(wanted, mps_run_name(supervisor->runs[i])))
-                        mps_run_drop(supervisor->runs[i]);
-        supervisor_adopt_left(supervisor, wanted);
-        for (size_t i = 0; i < wanted->n_daemons; i++) {
-                struct mps_run *run = supervisor_find(supervisor, wanted->daemons[i].name);
-
-                if (!run && supervisor_add_run(supervisor, wanted->daemons[i].name, NULL, &run, err) < 0)
-                        return -1; /* cannot happen: its name was checked */
-                mps_run_want(run, &wanted->daemons[i]);
-        }
+        keep_wanted(supervisor, wanted, generation);
+        mps_daemons_apply(&supervisor->daemons, &supervisor->wanted);
         limit_grace(supervisor, wanted->ends_clients);
-        supervisor_note(supervisor, true);
+        note_change(true, supervisor);
         return 0;
 }
 
@@ -325,7 +359,64 @@ void mps_supervisor_name_holders(struct mps_supervisor *supervisor, const struct
         arena_done(&supervisor->holders_arena);
         supervisor->holders = mps_holders_copy(&supervisor->holders_arena, holders, n_holders);
         supervisor->n_holders = n_holders;
-        supervisor_note(supervisor, false);
+        note_change(false, supervisor);
+}
+
+/* ---- allocations ---- */
+
+void mps_supervisor_allocation(struct mps_supervisor *supervisor, const struct mps_allocation_request *request,
+        mps_granted_fn *done, void *data)
+{
+        mps_allocations_make(&supervisor->allocations, request, done, data);
+}
+
+void mps_supervisor_release(struct mps_supervisor *supervisor, const char *id, mps_done_fn *done, void *data)
+{
+        mps_allocations_release(&supervisor->allocations, id, done, data);
+}
+
+void mps_supervisor_hold(
+        struct mps_supervisor *supervisor, const struct mps_allocation_request *wanted, size_t n_wanted)
+{
+        mps_allocations_hold(&supervisor->allocations, wanted, n_wanted);
+}
+
+void mps_supervisor_terminate(struct mps_supervisor *supervisor, const char *daemon, pid_t client,
+        const char *container_id, mps_done_fn *done, void *data)
+{
+        mps_allocations_terminate(&supervisor->allocations, daemon, client, container_id, done, data);
+}
+
+/* ---- callbacks of objects ---- */
+
+static bool is_unit_needed(const char *uuid, void *data)
+{
+        const struct mps_supervisor *supervisor = data;
+
+        return mps_daemons_need(&supervisor->daemons, uuid);
+}
+
+/* Together they may have as much as the node's shared memory would: each daemon gets a share by its units. */
+static uint64_t shm_kib_of(const struct mps_daemon *daemon, void *data)
+{
+        const struct mps_supervisor *supervisor = data;
+        size_t n_units = 0;
+
+        if (!supervisor->options.enter_shm)
+                return 0;
+        if (supervisor->options.shm_kib)
+                return supervisor->options.shm_kib;
+        for (size_t i = 0; i < supervisor->wanted.n_daemons; i++)
+                n_units += supervisor->wanted.daemons[i].n_units;
+        return mps_shm_machine_kib() * mps_daemon_settings(daemon)->n_units / MAX(n_units, (size_t)1);
+}
+
+static size_t list_namespaces(
+        const struct mps_daemon *daemon, struct arena *arena, struct mps_allocation_request **ret, void *data)
+{
+        const struct mps_supervisor *supervisor = data;
+
+        return mps_allocations_list_namespaces(&supervisor->allocations, daemon, arena, ret);
 }
 
 /* ---- start ---- */
@@ -348,180 +439,202 @@ static void raise_file_limit(void)
                         LOG_UINT("needed", FILES_MIN));
 }
 
-static char **copy_environment(const char *const *environment)
+static void copy_options(struct mps_supervisor *supervisor, const struct mps_supervisor_options *options)
 {
+        struct mps_supervisor_options *copy = &supervisor->options;
+        struct arena *texts = &supervisor->texts;
+        const char *path = options->path ? options->path : getenv("PATH");
+        const char **environment;
         size_t count = 0;
-        char **copy;
 
-        while (environment && environment[count])
+        while (options->environment && options->environment[count])
                 count++;
-        copy = xcalloc(count + 1, sizeof(*copy));
+        environment = ARENA_ARRAY(texts, const char *, count + 1);
         for (size_t i = 0; i < count; i++)
-                copy[i] = xstrdup(environment[i]);
-        return copy;
+                environment[i] = arena_strdup(texts, options->environment[i]);
+        *copy = *options;
+        copy->root = arena_strdup(texts, options->root);
+        copy->control = arena_strdup(texts, options->control);
+        copy->path = arena_strdup(texts, path && *path ? path : DEFAULT_PATH);
+        copy->driver_root = arena_strdup(texts, options->driver_root ? options->driver_root : "");
+        copy->system_root = arena_strdup(texts, options->system_root ? options->system_root : "");
+        copy->environment = environment;
+        copy->poll_ms = options->poll_ms ? options->poll_ms : POLL_MS;
+        copy->enter_shm = options->enter_shm && mps_shm_mounts_are_seen(options->root) ? options->enter_shm : NULL;
+}
+
+static void init_objects(struct mps_supervisor *supervisor)
+{
+        const struct mps_supervisor_options *options = &supervisor->options;
+        const struct mps_record_owner owner = {write_record, note_change, supervisor};
+
+        mps_daemons_init(&supervisor->daemons,
+                &(struct mps_daemon_context){
+                        .loop = options->loop,
+                        .root = options->root,
+                        .program = options->control,
+                        .path = options->path,
+                        .driver_root = options->driver_root,
+                        .system_root = options->system_root,
+                        .environment = options->environment,
+                        .enter_shm = options->enter_shm,
+                        .sets_compute_mode = options->sets_compute_mode,
+                        .poll_ms = options->poll_ms,
+                        .command_ms = options->command_ms,
+                        .nvml = supervisor->nvml,
+                        .environments = environments_new(options->loop, options->system_root),
+                        .cleaner = worker_new(options->loop, "mps-cleaner", mps_shm_left_serve, NULL),
+                        .modes = &supervisor->modes,
+                        .shm_kib = shm_kib_of,
+                        .namespaces = list_namespaces,
+                        .changed = on_daemon_changed,
+                        .data = supervisor,
+                });
+        mps_allocations_init(&supervisor->allocations, options->loop, options->root, options->system_root,
+                &supervisor->daemons, &owner);
+        supervisor->modes =
+                (struct compute_modes){.nvml = supervisor->nvml, .owner = owner, .is_needed = is_unit_needed};
+        supervisor->usages =
+                (struct mps_usages){.nvml = supervisor->nvml, .daemons = &supervisor->daemons, .owner = owner};
+        list_init(&supervisor->usages.units);
+        supervisor->limits = (struct mps_memory_limits){
+                .nvml = supervisor->nvml, .system_root = options->system_root, .owner = owner};
+        list_init(&supervisor->limits.jobs);
+        record_file_init(&supervisor->record, options->loop,
+                &(struct record_file_options){arena_printf(&supervisor->texts, "%s/" MPS_RECORD_FILE, options->root),
+                        "the supervisor's record cannot be written, will try again: until then a crash may restart "
+                        "daemons",
+                        write_record_again, supervisor});
+}
+
+/* Goes on with what is on record. */
+static void supervisor_restore(struct mps_supervisor *supervisor)
+{
+        struct mps_record record;
+        struct error err;
+
+        if (mps_record_read(&record, supervisor->record.options.path, &err) < 0) {
+                log_warn("the record of MPS daemons cannot be read: those that run are found when it is known what is "
+                         "wanted",
+                        LOG_ERR(&err));
+                return;
+        }
+        for (size_t i = 0; i < record.n_modes; i++)
+                compute_modes_add(&supervisor->modes, record.modes[i].uuid, record.modes[i].before);
+        mps_allocations_restore(&supervisor->allocations, &record);
+        mps_memory_limits_restore(&supervisor->limits, record.limits, record.n_limits);
+        keep_wanted(supervisor, &record.wanted, record.generation);
+        mps_daemons_restore(&supervisor->daemons, &record);
+        mps_record_done(&record);
+        note_change(true, supervisor);
 }
 
 struct mps_supervisor *mps_supervisor_new(const struct mps_supervisor_options *options)
 {
         struct mps_supervisor *supervisor = xcalloc(1, sizeof(*supervisor));
-        const char *path = options->path ? options->path : getenv("PATH");
-        _free_ char *shm = NULL;
+        _free_ char *shm = xasprintf("%s/" MPS_SHM_NAME, options->root);
 
-        supervisor->options = *options;
+        copy_options(supervisor, options);
+        mps_folder_label(shm);
         supervisor->nvml = nvml_pool_new(&(struct nvml_pool_options){.loop = options->loop,
                 .name = "mps-nvml",
                 .library = options->nvml_library,
                 .driver_root = options->driver_root});
-        supervisor->root = xstrdup(options->root);
-        supervisor->program = xstrdup(options->control);
-        supervisor->path = xstrdup(path && *path ? path : DEFAULT_PATH);
-        supervisor->driver_root = xstrdup(options->driver_root ? options->driver_root : "");
-        supervisor->system_root = xstrdup(options->system_root ? options->system_root : "");
-        supervisor->environment = copy_environment(options->environment);
-        supervisor->environments = environments_new(options->loop, supervisor->system_root);
-        supervisor->cleaner = worker_new(options->loop, "mps-cleaner", mps_shm_left_serve, NULL);
-        supervisor->record_path = xasprintf("%s/" MPS_RECORD_FILE, options->root);
-        supervisor->context = (struct mps_run_context){
-                .loop = options->loop,
-                .root = supervisor->root,
-                .program = supervisor->program,
-                .path = supervisor->path,
-                .driver_root = supervisor->driver_root,
-                .system_root = supervisor->system_root,
-                .environment = (const char *const *)supervisor->environment,
-                .enter_shm = supervisor_find_enter_shm(options),
-                .sets_compute_mode = options->sets_compute_mode,
-                .poll_ms = options->poll_ms ? options->poll_ms : POLL_MS,
-                .command_ms = options->command_ms,
-                .nvml = supervisor->nvml,
-                .environments = supervisor->environments,
-                .cleaner = supervisor->cleaner,
-                .blocker = find_blocker,
-                .mode_before = supervisor_mode_before,
-                .shm_kib = supervisor_shm_kib,
-                .namespaces = supervisor_allocations_list_namespaces,
-                .changed = on_run_changed,
-                .data = supervisor,
-        };
-        shm = xasprintf("%s/shm", options->root);
-        mps_folder_label(shm);
-        list_init(&supervisor->allocations);
-        list_init(&supervisor->requests);
-        list_init(&supervisor->usages);
-        list_init(&supervisor->limits_jobs);
-        uv_timer_init(options->loop, &supervisor->reconcile);
-        uv_timer_init(options->loop, &supervisor->soon);
-        uv_timer_init(options->loop, &supervisor->again);
+        deferred_init(&supervisor->turn, options->loop, on_turn, supervisor);
         uv_timer_init(options->loop, &supervisor->poll);
         uv_timer_init(options->loop, &supervisor->grace);
-        supervisor->soon.data = supervisor->again.data = supervisor->poll.data = supervisor->grace.data = supervisor;
-        supervisor->reconcile.data = supervisor;
-        supervisor->open = 5;
-        uv_timer_start(&supervisor->poll, supervisor_on_poll, 0, 0);
+        uv_timer_start(&supervisor->poll, on_poll, 0, 0);
+        init_objects(supervisor);
         raise_file_limit();
         supervisor_restore(supervisor);
+        mps_allocations_pause(&supervisor->allocations, false);
         renew_status(supervisor);
         return supervisor;
 }
 
 /* ---- end ---- */
 
-static void free_supervisor(struct mps_supervisor *supervisor)
+static void free_supervisor(void *data)
 {
+        struct mps_supervisor *supervisor = data;
         mps_supervisor_closed_fn *closed = supervisor->closed;
-        void *data = supervisor->closed_data;
-        const bool leaves_modes = supervisor_leaves_modes(supervisor);
+        void *closed_data = supervisor->closed_data;
+        const bool leaves_modes = compute_modes_are_left(&supervisor->modes);
 
-        requests_done(supervisor);
-        supervisor_allocations_done(supervisor);
-        supervisor_usages_done(supervisor);
+        mps_allocations_done(&supervisor->allocations);
+        mps_usages_done(&supervisor->usages);
         mps_memory_limits_done(&supervisor->limits);
+        compute_modes_done(&supervisor->modes);
+        mps_daemons_done(&supervisor->daemons);
         mps_status_free(supervisor->status);
         arena_done(&supervisor->wanted_arena);
         arena_done(&supervisor->holders_arena);
-        arena_done(&supervisor->modes_arena);
-        for (char **text = supervisor->environment; *text; text++)
-                free(*text);
-        free(supervisor->environment);
-        free(supervisor->modes);
-        free(supervisor->runs);
-        free(supervisor->root);
-        free(supervisor->program);
-        free(supervisor->path);
-        free(supervisor->driver_root);
-        free(supervisor->system_root);
-        free(supervisor->record_path);
+        arena_done(&supervisor->texts);
         free(supervisor);
         if (closed)
-                closed(leaves_modes, data);
+                closed(leaves_modes, closed_data);
 }
 
-static void on_supervisor_handle_closed(uv_handle_t *handle)
+static void supervisor_end(struct mps_supervisor *supervisor)
 {
-        struct mps_supervisor *supervisor = handle->data;
-
-        if (--supervisor->open == 0)
-                free_supervisor(supervisor);
-}
-
-static void end(struct mps_supervisor *supervisor)
-{
-        supervisor->is_ended = true;
+        supervisor->phase = SUPERVISOR_ENDED;
+        supervisor->modes.nvml = supervisor->usages.nvml = supervisor->limits.nvml = NULL;
         supervisor->nvml = nvml_pool_close(supervisor->nvml);
-        supervisor->environments = environments_close(supervisor->environments);
-        supervisor->cleaner = worker_close(supervisor->cleaner);
-        uv_close((uv_handle_t *)&supervisor->soon, on_supervisor_handle_closed);
-        uv_close((uv_handle_t *)&supervisor->again, on_supervisor_handle_closed);
-        uv_close((uv_handle_t *)&supervisor->reconcile, on_supervisor_handle_closed);
-        uv_close((uv_handle_t *)&supervisor->poll, on_supervisor_handle_closed);
-        uv_close((uv_handle_t *)&supervisor->grace, on_supervisor_handle_closed);
+        environments_close(supervisor->daemons.context.environments);
+        worker_close(supervisor->daemons.context.cleaner);
+        mps_allocations_close(&supervisor->allocations, &supervisor->closing);
+        deferred_close(&supervisor->turn, &supervisor->closing);
+        closing_close(&supervisor->closing, &supervisor->poll);
+        closing_close(&supervisor->closing, &supervisor->grace);
+        closing_end(&supervisor->closing, free_supervisor, supervisor);
 }
 
 static void on_modes_late(uv_timer_t *timer)
 {
-        end(timer->data);
+        supervisor_end(container_of(timer, struct mps_supervisor, grace));
 }
 
 /* The supervisor has ended when all daemons are closed and every mode is restored, or NVML was given its time. */
-void supervisor_check_end(struct mps_supervisor *supervisor)
+static void check_end(struct mps_supervisor *supervisor)
 {
-        if (!supervisor->is_closing || supervisor->is_ended || supervisor->n_runs || supervisor->closing_runs ||
-                supervisor->has_record)
+        const bool is_closing = supervisor->phase == SUPERVISOR_CLOSING || supervisor->phase == SUPERVISOR_LEAVING;
+
+        if (!is_closing || supervisor->daemons.n_items || supervisor->closing_daemons || supervisor->has_record)
                 return;
-        if (supervisor->mode_jobs && !supervisor->is_leaving)
+        if (supervisor->modes.n_jobs && supervisor->phase == SUPERVISOR_CLOSING)
                 uv_timer_start(&supervisor->grace, on_modes_late, MODES_PATIENCE_MS, 0);
         else
-                end(supervisor);
+                supervisor_end(supervisor);
 }
 
-static void begin_end(struct mps_supervisor *supervisor, mps_supervisor_closed_fn *closed, void *data)
+static void begin_end(
+        struct mps_supervisor *supervisor, enum supervisor_phase phase, mps_supervisor_closed_fn *closed, void *data)
 {
-        assert(!supervisor->is_closing);
-        supervisor->is_closing = true;
+        assert(supervisor->phase == SUPERVISOR_OPEN);
+        supervisor->phase = phase;
         supervisor->closed = closed;
         supervisor->closed_data = data;
+        supervisor->modes.is_closing = true;
         uv_timer_stop(&supervisor->poll);
-        uv_timer_stop(&supervisor->again);
-        uv_timer_stop(&supervisor->reconcile);
+        record_file_close(&supervisor->record, &supervisor->closing);
+        mps_allocations_pause(&supervisor->allocations, true);
 }
 
 void mps_supervisor_leave(struct mps_supervisor *supervisor, mps_supervisor_closed_fn *closed, void *data)
 {
-        begin_end(supervisor, closed, data);
-        supervisor->is_leaving = true;
-        write_record(supervisor);
-        while (supervisor->n_runs)
-                close_run(supervisor, supervisor->n_runs - 1);
-        supervisor_note(supervisor, false); /* it ends where there is no daemon, too */
+        begin_end(supervisor, SUPERVISOR_LEAVING, closed, data);
+        supervisor->has_record = false;
+        write_record_again(supervisor);
+        while (supervisor->daemons.n_items)
+                close_daemon(supervisor, supervisor->daemons.n_items - 1);
+        note_change(false, supervisor); /* it ends where there is no daemon, too */
 }
 
 void mps_supervisor_close(
         struct mps_supervisor *supervisor, uint64_t grace_ms, mps_supervisor_closed_fn *closed, void *data)
 {
-        begin_end(supervisor, closed, data);
-        supervisor_adopt_left(supervisor, &(struct mps_wanted){NULL, 0});
-        for (size_t i = 0; i < supervisor->n_runs; i++)
-                mps_run_drop(supervisor->runs[i]);
+        begin_end(supervisor, SUPERVISOR_CLOSING, closed, data);
+        mps_daemons_apply(&supervisor->daemons, &(const struct mps_wanted){NULL, 0, false});
         uv_timer_start(&supervisor->grace, on_grace, grace_ms, 0);
-        supervisor_note(supervisor, true);
+        note_change(true, supervisor);
 }

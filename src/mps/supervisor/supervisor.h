@@ -15,7 +15,7 @@
  * record are applied at start, so that the node recovers without the agent. Without a record daemons are found among
  * the processes of the node (mps/supervisor/identity.h), when it is known what is wanted; those that are not, drain.
  *
- * Each daemon is independent: mps/supervisor/daemon.h. A change of the wanted daemons affects only those that differ
+ * Each daemon is independent: mps/supervisor/machine.h. A change of the wanted daemons affects only those that differ
  * (mps_daemon_serves()). A daemon that is no longer wanted drains: it takes no new clients, and ends with the last
  * one, or after a grace with its clients, where that is wanted (mps_wanted.ends_clients). A unit that was away when its
  * daemon started is taken in when that has no clients.
@@ -97,7 +97,7 @@ void mps_supervisor_release(struct mps_supervisor *supervisor, const char *id, m
 void mps_supervisor_hold(
         struct mps_supervisor *supervisor, const struct mps_allocation_request *wanted, size_t n_wanted);
 
-/* Who holds what, by the agent's names: copied, and a part of the status. */
+/* Names the holders of units, as the agent calls them: copied, and a part of the status. */
 void mps_supervisor_name_holders(struct mps_supervisor *supervisor, const struct mps_holder *holders, size_t n_holders);
 
 /*

@@ -1,6 +1,6 @@
 #include "mps/wire/message.h"
 
-#include "mps/wire/message_parts.h"
+#include "mps/wire/fields.h"
 
 static const char *const request_words[] = {
         [MPS_REQUEST_WATCH] = "watch",
@@ -64,7 +64,7 @@ static const struct json_field ping_fields[] = {
         JSON_BOOL("look", struct mps_request, is_look),
 };
 
-/* What a request of that kind has besides. */
+/* The further fields of a request, by its kind. */
 static const struct json_shape request_shapes[] = {
         [MPS_REQUEST_APPLY] = JSON_SHAPE(struct mps_request, apply_fields),
         [MPS_REQUEST_ALLOCATION] = JSON_SHAPE(struct mps_request, allocation_fields),
@@ -99,7 +99,7 @@ int mps_request_read(struct mps_request *ret, struct arena *arena, const char *l
 
 /* ---- answers ---- */
 
-/* What it says becomes a mount and a variable of a container. */
+/* These fields become a mount and a variable of a container. */
 static const struct json_field granted_fields[] = {
         JSON_WORD("tier", struct mps_allocation, tier, message_tier, MESSAGE_TIERS),
         JSON_TEXT("pipe", struct mps_allocation, pipe, message_path),
@@ -157,7 +157,7 @@ static void take_status(struct json_in *in, const json_t *object, struct mps_ans
         struct mps_status *status = mps_status_new();
         struct json_in own = {.arena = &status->arena, .err = in->err};
 
-        message_take_status(&own, object, status);
+        json_fields_take(&own, object, &message_status, status);
         if (own.is_bad) {
                 error_raise_prefix(in->err, "status");
                 in->is_bad = true;

@@ -4,23 +4,22 @@
  * request, ends the connection.
  *
  *   {"do":"watch"}                                  → {"status":{…}} now and at each change
- *   {"do":"apply","id":1,"generation":7,"daemons":[…]}
- *   {"do":"apply","id":1,"generation":7,"daemons":[…],"allocations":[{…}]}
- *                                                   with all that is granted; without it, as from an agent of before,
- *                                                   nothing is released but what is said. With "holders", the names of
- *                                                   who has which unit. With "endsClients":true, daemons that are not
- *                                                   in the list end with their clients, which have the supervisor's
- *                                                   grace; a supervisor of before waits for their last client
- *   {"do":"allocation","id":2,"allocation":{…}}               → {"id":2,"ok":true,"granted":{…}}
- *   {"do":"release","id":3,"allocation":"…"}
+ *   {"do":"apply","id":1,"generation":7,"daemons":[…],"grants":[{…}],"holders":[{…}],"endsClients":true}
+ *                                                   the daemons that are wanted. With "grants", all allocations that
+ *                                                   are granted: without it, only a release releases any. With
+ *                                                   "holders", the names of who has which unit. With "endsClients",
+ *                                                   daemons that are not in the list end with their clients, which have
+ *                                                   the supervisor's grace
+ *   {"do":"grant","id":2,"grant":{…}}               → {"id":2,"ok":true,"granted":{…}}
+ *   {"do":"release","id":3,"grant":"…"}
  *   {"do":"ping","id":5}                            to see that the other side is not stuck
- *   {"do":"ping","id":6,"look":true}                the same, and the answer comes behind a status without clients whose
- *                                                   processes have ended by now, whatever their daemon says; a supervisor
- *                                                   of before sends the answer alone
+ *   {"do":"ping","id":6,"look":true}                the same; before the answer comes a status without clients whose
+ *                                                   processes have ended by now, whatever their daemon says
  *   {"do":"terminate","id":4,"daemon":"…","client":4711,"container":"…"}
- *                                                   → {"id":3,"ok":true} or {"id":3,"ok":false,"kind":"invalid","error":"…"}
+ *                                                   → {"id":4,"ok":true} or
+ *                                                   {"id":4,"ok":false,"kind":"invalid","error":"…"}
  *
- * The caller chooses |id|. Unknown members are ignored, so that an older side understands a newer one.
+ * The caller chooses |id|. Unknown members are ignored.
  */
 #pragma once
 

@@ -16,60 +16,50 @@ static void put_sample(struct exposition *to, const struct mps_daemon_status *da
 
 /* ---- families with one value per daemon ---- */
 
-static double value_restarts(const struct mps_daemon_status *daemon)
-{
-        return daemon->restarts;
-}
-
-static double value_repairs(const struct mps_daemon_status *daemon)
-{
-        return daemon->repairs;
-}
-
-static double value_since(const struct mps_daemon_status *daemon)
-{
-        return (double)daemon->since;
-}
-
-static double value_servers(const struct mps_daemon_status *daemon)
-{
-        return (double)daemon->n_servers;
-}
-
-static double value_threads(const struct mps_daemon_status *daemon)
-{
-        return daemon->threads_permille / 1000.0;
-}
-
-static double value_limit(const struct mps_daemon_status *daemon)
-{
-        return (double)daemon->limit_mib * 1024 * 1024;
-}
+#define FIELD(member) offsetof(struct mps_daemon_status, member), sizeof(((const struct mps_daemon_status *)0)->member)
 
 static const struct {
         const char *name;
         enum exposition_type type;
         const char *help;
-        double (*value)(const struct mps_daemon_status *daemon);
+        size_t offset;
+        size_t size;
+        double scale; /* by which the number is multiplied */
 } daemon_families[] = {
         {"warpshare_mps_daemon_state_since_seconds", EXPOSITION_GAUGE,
-                "When the daemon entered its state, in seconds since the epoch.", value_since},
-        {"warpshare_mps_daemon_restarts_total", EXPOSITION_COUNTER, "Starts after faults.", value_restarts},
+                "When the daemon entered its state, in seconds since the epoch.", FIELD(since), 1},
+        {"warpshare_mps_daemon_restarts_total", EXPOSITION_COUNTER, "Starts after faults.", FIELD(restarts), 1},
         {"warpshare_mps_daemon_settings_restored_total", EXPOSITION_COUNTER,
-                "Settings that were changed from outside (configuration drift) and restored.", value_repairs},
-        {"warpshare_mps_daemon_servers", EXPOSITION_GAUGE, "MPS servers of the daemon.", value_servers},
+                "Settings that were changed from outside (configuration drift) and restored.", FIELD(repairs), 1},
+        {"warpshare_mps_daemon_servers", EXPOSITION_GAUGE, "MPS servers of the daemon.", FIELD(n_servers), 1},
         {"warpshare_mps_daemon_active_thread_ratio", EXPOSITION_GAUGE,
-                "Default active thread percentage of a client, as read back, from 0 to 1.", value_threads},
+                "Default active thread percentage of a client, as read back, from 0 to 1.", FIELD(threads_permille),
+                0.001},
         {"warpshare_mps_daemon_memory_limit_bytes", EXPOSITION_GAUGE,
-                "Default pinned device memory limit of a client, as read back; 0: none.", value_limit},
+                "Default pinned device memory limit of a client, as read back; 0: none.", FIELD(limit_mib),
+                1024.0 * 1024},
 };
+
+static double value_of(const struct mps_daemon_status *daemon, size_t family)
+{
+        const char *at = (const char *)daemon + daemon_families[family].offset;
+        unsigned int small;
+        uint64_t large;
+
+        if (daemon_families[family].size == sizeof(large)) {
+                memcpy(&large, at, sizeof(large));
+                return (double)large * daemon_families[family].scale;
+        }
+        memcpy(&small, at, sizeof(small));
+        return small * daemon_families[family].scale;
+}
 
 static void put_daemon_families(struct exposition *to, const struct mps_status *status)
 {
         for (size_t i = 0; i < ARRAY_SIZE(daemon_families); i++) {
                 exposition_family(to, daemon_families[i].name, daemon_families[i].type, daemon_families[i].help);
                 for (size_t j = 0; j < status->n_daemons; j++)
-                        put_sample(to, &status->daemons[j], NULL, NULL, daemon_families[i].value(&status->daemons[j]));
+                        put_sample(to, &status->daemons[j], NULL, NULL, value_of(&status->daemons[j], i));
         }
 }
 

@@ -1,5 +1,5 @@
 /*
- * The status of the MPS daemons of this node: facts that `warpshare mps` collects and the agent judges. Values only.
+ * The status of the MPS daemons of this node: facts that `warpshare mps` collects and the agent acts on. Values only.
  *
  * A status lives in one arena. Its numbers come from the kernel and the control daemon. Only |allocation| and the
  * thread percentage of a client come from its container, and are marked as claims.
@@ -14,7 +14,49 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "config/config.h"
-#include "mps/wire/shared_memory.h"
+
+/* ---- shared memory ---- */
+
+/*
+ * How full the tmpfs is that MPS servers and their clients have as /dev/shm, and whose files fill it;
+ * mps/supervisor/shared_memory.h measures them.
+ */
+#define MPS_SHM_OWNERS 3U          /* the largest users, by bytes and by files */
+#define MPS_SHM_FULL_PERMILLE 900U /* at or above this it is full, */
+#define MPS_SHM_FREE_PERMILLE 800U /* until it falls below this */
+
+struct mps_shm_owner {
+        uid_t uid; /* as the files show it, in the node's user namespace */
+        uint64_t bytes;
+        uint64_t files; /* including folders and links */
+};
+
+struct mps_shm {
+        uint64_t size; /* bytes; 0: there is no such tmpfs, and all other fields are 0 */
+        uint64_t used;
+        uint64_t files_max; /* 0: no bound */
+        uint64_t files;
+        bool is_full; /* since it reached MPS_SHM_FULL_PERMILLE of its bytes or files */
+
+        /* Only while it is full, from the last count: the largest user first. */
+        struct mps_shm_owner owners[MPS_SHM_OWNERS];
+        size_t n_owners;
+        uint64_t nameless; /* bytes */
+};
+
+/* The larger of the two used parts, bytes or files, in permille. */
+unsigned int mps_shm_permille(const struct mps_shm *shm);
+
+/* |before| is the previous poll: between the two bounds it decides whether the tmpfs is full. Its owners are kept. */
+void mps_shm_mark_full(struct mps_shm *shm, const struct mps_shm *before);
+
+/* The difference is too small to report: equally full, to one percent. */
+bool mps_shm_is_same(const struct mps_shm *a, const struct mps_shm *b);
+
+/* "123 of 1024 MiB and 7 of 100 files are used; user 1000 has 120 MiB in 5 files, …"; the caller frees it. */
+char *mps_shm_text(const struct mps_shm *shm);
+
+/* ---- daemons ---- */
 
 /*
  *   off ──► starting ──► configuring ──► ready ──► draining ──► off
@@ -31,14 +73,13 @@ enum mps_state {
 };
 const char *mps_state_name(enum mps_state state); /* "off", "starting", … */
 
-/* What a control program supports: mps/control/control.h finds out. */
+/* The capabilities of a control program: mps/control/dialogue.h finds them out. */
 enum {
         MPS_CAN_SERVER_STATUS = 1U << 0, /* get_server_status: r550 and newer */
         MPS_CAN_TERMINATE = 1U << 1,     /* terminate_client */
-        /* 1U << 2 had another meaning: records of older versions may have it. */
-        MPS_CAN_MULTI_USER = 1U << 3, /* -multiuser-server */
-        MPS_CAN_PARTITION = 1U << 4,  /* -S and sm_partition: r590 */
-        MPS_CAN_NAMESPACE = 1U << 5,  /* the v3 interface: r615 */
+        MPS_CAN_MULTI_USER = 1U << 3,    /* -multiuser-server */
+        MPS_CAN_PARTITION = 1U << 4,     /* -S and sm_partition: r590 */
+        MPS_CAN_NAMESPACE = 1U << 5,     /* the v3 interface: r615 */
 };
 
 struct mps_client {
@@ -92,7 +133,7 @@ struct mps_daemon_status {
         unsigned int restarts; /* after faults, since `warpshare mps` started */
         unsigned int repairs; /* settings that somebody changed and that were restored, since `warpshare mps` started */
         uint64_t settings; /* mps_daemon_digest() of its present settings; 0: it does not run, or is not Warpshare's */
-        /* UUIDs of those whose clients have no limit of memory, since nobody knows how much there is. */
+        /* UUIDs of those whose clients have no limit of memory, since it is not known how much there is. */
         const char *const *unlimited;
         size_t n_unlimited;
         unsigned int can;              /* MPS_CAN_* */
@@ -110,7 +151,7 @@ struct mps_daemon_status {
         size_t n_limits;
 };
 
-/* Who has a share of a unit, as the agent names it: one of |pod| and |claim|, "namespace/name". */
+/* A holder of a share of a unit, as the agent names it: one of |pod| and |claim|, "namespace/name". */
 struct mps_holder {
         const char *unit;
         const char *pod;
@@ -151,7 +192,7 @@ struct mps_allocation_request {
         unsigned int sms;   /* partition tier */
 };
 
-/* What the container gets for it. */
+/* The part that the container gets for the request. */
 struct mps_allocation {
         enum mps_tier tier;
         const char *pipe;      /* directory below the MPS root to mount at the usual place; NULL: the daemon's */

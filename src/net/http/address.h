@@ -9,5 +9,5 @@
  */
 int http_address_listen(int *ret_fd, const char *text, struct error *err) MUST_USE;
 
-/* Of a socket that listens; 0: unknown. */
+/* The port of a socket that listens; 0: unknown. */
 unsigned int http_address_port(int fd);

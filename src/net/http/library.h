@@ -9,8 +9,6 @@
 
 #include "base/error.h"
 
-#define MICROHTTPD_LIBRARY "libmicrohttpd.so.12"
-
 #define MICROHTTPD_FUNCTIONS(CALL)                                                                                     \
         CALL(add_connection)                                                                                           \
         CALL(add_response_header)                                                                                      \

@@ -1,34 +1,20 @@
 #include "net/http/openssl.h"
 
-#include <dlfcn.h>
-#include <string.h>
+#include "base/library.h"
 
-#include "base/macro.h"
+#define ROW(name) LIBRARY_SYMBOL(struct openssl, name, #name),
+static const struct library_symbol symbols[] = {OPENSSL_FUNCTIONS(ROW)};
+#undef ROW
 
-static int find(void *library, const char *symbol, void *member, struct error *err)
-{
-        void *address = dlsym(library, symbol);
-
-        if (!address)
-                return error_set(err, ERROR_UNSUPPORTED, "OpenSSL has no %s: version 3.0 does", symbol);
-        memcpy(member, &address, sizeof(address));
-        return 0;
-}
+static const struct library library = {
+        .files = {"libssl.so.3", "libcurl.so.4"},
+        .needs = "OpenSSL 3.0",
+        .remedy = "install OpenSSL (Debian: libssl3), or serve metrics without TLS",
+        .symbols = symbols,
+        .n_symbols = ARRAY_SIZE(symbols),
+};
 
 int openssl_load(struct openssl *ret, struct error *err)
 {
-        static const char *const names[] = {"libssl.so.3", "libcurl.so.4"};
-        void *library = NULL;
-
-        for (size_t i = 0; i < ARRAY_SIZE(names) && !library; i++)
-                library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-        if (!library)
-                return error_set(err, ERROR_NOT_FOUND,
-                        "libssl.so.3 is not there: install OpenSSL (Debian: libssl3), or serve metrics without TLS");
-#define OPENSSL_FIND(name)                                                                                             \
-        if (find(library, #name, &ret->name, err) < 0)                                                                 \
-                return -1;
-        OPENSSL_FUNCTIONS(OPENSSL_FIND)
-#undef OPENSSL_FIND
-        return 0;
+        return library_load(&library, ret, err);
 }

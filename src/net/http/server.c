@@ -20,6 +20,7 @@
 
 #include "base/alloc.h"
 #include "base/list.h"
+#include "base/io/closing.h"
 #include "net/http/address.h"
 #include "net/http/library.h"
 #include "net/http/room.h"
@@ -41,7 +42,7 @@ struct http_server {
         struct http_room room;     /* requests whose connection has not ended */
         struct http_peers trusted; /* they have shown a good token */
         struct http_peers suspects;
-        unsigned int n_open; /* handles that are not closed yet */
+        struct closing closing;
 };
 
 /*
@@ -484,30 +485,22 @@ static int start_daemon(struct http_server *server, struct error *err)
         return 0;
 }
 
-static void on_http_closed(uv_handle_t *handle)
+static void http_server_free(void *data)
 {
-        struct http_server *server = handle->data;
+        struct http_server *server = data;
 
-        if (--server->n_open > 0)
-                return;
         close(server->listener);
         free(server);
 }
 
-static void close_handle(struct http_server *server, uv_handle_t *handle)
-{
-        handle->data = server;
-        server->n_open++;
-        uv_close(handle, on_http_closed);
-}
-
 static void stop_daemon(struct http_server *server)
 {
-        close_handle(server, (uv_handle_t *)&server->again);
-        close_handle(server, (uv_handle_t *)&server->deadline);
-        close_handle(server, (uv_handle_t *)&server->pause);
+        closing_close(&server->closing, &server->again);
+        closing_close(&server->closing, &server->deadline);
+        closing_close(&server->closing, &server->pause);
         mhd.stop_daemon(server->daemon);
         http_tls_close(server->tls);
+        closing_end(&server->closing, http_server_free, server);
 }
 
 /* 0, or an error of libuv's: only the timers are handles then. */
@@ -524,7 +517,7 @@ static int watch_sockets(struct http_server *server, int epoll_fd)
                 return rc;
         rc = uv_poll_init(loop, &server->listening, server->listener);
         if (rc < 0) {
-                close_handle(server, (uv_handle_t *)&server->poll);
+                closing_close(&server->closing, &server->poll);
                 return rc;
         }
         uv_poll_start(&server->poll, UV_READABLE, on_http_readable);
@@ -574,8 +567,8 @@ struct http_server *http_server_close(struct http_server *server)
 {
         if (!server)
                 return NULL;
-        close_handle(server, (uv_handle_t *)&server->poll);
-        close_handle(server, (uv_handle_t *)&server->listening);
+        closing_close(&server->closing, &server->poll);
+        closing_close(&server->closing, &server->listening);
         while (!list_is_empty(&server->room.guests))
                 request_end(request_at(server->room.guests.next));
         stop_daemon(server);

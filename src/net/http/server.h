@@ -64,7 +64,7 @@ struct http_server_options {
         const struct http_server_tls *tls; /* NULL: none. Copied. Local clients may leave it out */
         /* New files of |tls| cannot be used, those before are. May be NULL */
         void (*on_tls_trouble)(const struct error *error, void *data);
-        /* Of each GET and HEAD. May answer, may not close the server. */
+        /* Called for each GET and HEAD. May answer, may not close the server. */
         void (*on_request)(struct http_request *request, void *data);
         void *data;
 };
@@ -80,7 +80,7 @@ struct http_server *http_server_close(struct http_server *server);
 
 const char *http_request_path(
         const struct http_request *request); /* as it was sent, without the query; %xx is decoded */
-/* Of the query: the first value of that name (in any case), decoded; NULL: there is none. */
+/* The first value of that name (in any case) in the query, decoded; NULL: there is none. */
 const char *http_request_argument(const struct http_request *request, const char *name);
 /* The first header of that name, in any case; NULL: there is none. */
 const char *http_request_header(const struct http_request *request, const char *name);

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/list.h"
+#include "base/io/closing.h"
 #include "net/http/openssl.h"
 
 #define PIECE ((size_t)16 * 1024) /* a record of TLS */
@@ -15,23 +17,15 @@
 
 static struct openssl openssl; /* filled by http_tls_new() */
 
-/* What tells one file from another at the same path. */
-struct file_mark {
-        dev_t device;
-        ino_t inode;
-        struct timespec changed;
-        off_t size;
-};
-
 struct http_tls {
         struct http_tls_options options;
         char *certificate;
         char *key;
         SSL_CTX *context;
-        struct file_mark marks[2];
-        uint64_t looked_at;    /* on the loop's clock */
-        struct list links;     /* all of them */
-        struct http_room room; /* of those that handshake or linger */
+        struct file_mark marks[2]; /* of certificate and key */
+        uint64_t looked_at;        /* on the loop's clock */
+        struct list links;         /* all of them */
+        struct http_room room;     /* of those that handshake or linger */
         bool is_closed;
 };
 
@@ -58,6 +52,7 @@ struct tls_link {
         uv_poll_t client_poll;
         uv_poll_t inner_poll;
         uv_timer_t deadline;
+        struct closing closing;
         unsigned int n_open; /* handles, in the order deadline, client_poll, inner_poll */
         bool may_be_plain;
         bool is_plain;
@@ -143,22 +138,13 @@ static int make_context(const struct http_tls *tls, SSL_CTX **ret, struct error 
 
 static struct file_mark mark_of(const char *path)
 {
-        struct file_mark mark = {.size = -1};
         struct stat now;
 
-        if (stat(path, &now) == 0)
-                mark = (struct file_mark){now.st_dev, now.st_ino, now.st_mtim, now.st_size};
-        return mark;
-}
-
-static bool is_same_file(const struct file_mark *a, const struct file_mark *b)
-{
-        return a->device == b->device && a->inode == b->inode && a->size == b->size &&
-               a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
+        return stat(path, &now) == 0 ? file_mark_of(&now) : (struct file_mark){0};
 }
 
 /* Files are marked before they are read: what changes meanwhile is read again. */
-static int load_files(struct http_tls *tls, struct error *err)
+static int tls_load_files(struct http_tls *tls, struct error *err)
 {
         SSL_CTX *context = NULL;
 
@@ -173,7 +159,7 @@ static int load_files(struct http_tls *tls, struct error *err)
         return 0;
 }
 
-static void look_at_files(struct http_tls *tls)
+static void tls_check_files(struct http_tls *tls)
 {
         const uint64_t now = uv_now(tls->options.loop);
         struct file_mark certificate;
@@ -185,9 +171,9 @@ static void look_at_files(struct http_tls *tls)
         tls->looked_at = now;
         certificate = mark_of(tls->certificate);
         key = mark_of(tls->key);
-        if (is_same_file(&certificate, &tls->marks[0]) && is_same_file(&key, &tls->marks[1]))
+        if (file_mark_is_same(&certificate, &tls->marks[0]) && file_mark_is_same(&key, &tls->marks[1]))
                 return;
-        if (load_files(tls, &err) < 0 && tls->options.on_trouble)
+        if (tls_load_files(tls, &err) < 0 && tls->options.on_trouble)
                 tls->options.on_trouble(&err, tls->options.data);
 }
 
@@ -201,13 +187,11 @@ static void tls_free(struct http_tls *tls)
         free(tls);
 }
 
-static void on_link_closed(uv_handle_t *handle)
+static void tls_link_free(void *data)
 {
-        struct tls_link *link = handle->data;
+        struct tls_link *link = data;
         struct http_tls *tls = link->tls;
 
-        if (--link->n_open > 0)
-                return;
         list_remove(&link->link);
         openssl.SSL_free(link->ssl);
         close(link->client);
@@ -219,7 +203,7 @@ static void on_link_closed(uv_handle_t *handle)
                 tls_free(tls);
 }
 
-static void end_link(struct tls_link *link)
+static void link_end(struct tls_link *link)
 {
         uv_handle_t *const handles[] = {
                 (uv_handle_t *)&link->deadline, (uv_handle_t *)&link->client_poll, (uv_handle_t *)&link->inner_poll};
@@ -228,33 +212,34 @@ static void end_link(struct tls_link *link)
                 return;
         list_remove(&link->guest.link);
         for (unsigned int i = link->n_open; i > 0; i--)
-                uv_close(handles[i - 1], on_link_closed);
+                closing_close(&link->closing, handles[i - 1]);
+        closing_end(&link->closing, tls_link_free, link);
 }
 
 static void on_link_deadline(uv_timer_t *timer)
 {
-        end_link(timer->data);
+        link_end(timer->data);
 }
 
 /* |link| handshakes or lingers: it enters the room of those. */
-static void stand_apart(struct tls_link *link, enum link_state state)
+static void link_stand_apart(struct tls_link *link, enum link_state state)
 {
         struct http_guest *leaving = http_room_enter(&link->tls->room, &link->guest);
 
         link->state = state;
         if (leaving)
-                end_link(container_of(leaving, struct tls_link, guest));
+                link_end(container_of(leaving, struct tls_link, guest));
 }
 
-static size_t waiting(const struct piece *piece)
+static size_t piece_size(const struct piece *piece)
 {
         return piece->end - piece->begin;
 }
 
-/* What a step has brought about. */
+/* The result of a step. */
 enum step { STEP_DONE, STEP_WAITS, STEP_FAILED };
 
-static enum step judge(struct tls_link *link, int result)
+static enum step link_ssl_result(struct tls_link *link, int result)
 {
         const int error = openssl.SSL_get_error(link->ssl, result);
 
@@ -283,10 +268,10 @@ static enum step accept_client(struct tls_link *link)
                 link->is_plain = first != SSL3_RT_HANDSHAKE;
         }
         result = link->is_plain ? 1 : openssl.SSL_accept(link->ssl);
-        return result == 1 ? STEP_DONE : judge(link, result);
+        return result == 1 ? STEP_DONE : link_ssl_result(link, result);
 }
 
-static void serve(struct tls_link *link)
+static void link_serve(struct tls_link *link)
 {
         const struct http_tls_options *options = &link->tls->options;
 
@@ -297,7 +282,7 @@ static void serve(struct tls_link *link)
                 TAKE_FD(link->outer), (const struct sockaddr *)&link->address, link->address_size, options->data);
 }
 
-/* As OpenSSL's: the number of bytes, or a number that judge() understands. */
+/* As OpenSSL's: the number of bytes, or a number that link_ssl_result() understands. */
 static int read_some(struct tls_link *link)
 {
         if (!link->is_plain)
@@ -312,10 +297,10 @@ static int write_some(struct tls_link *link, const unsigned char *bytes, size_t 
         return (int)send(link->client, bytes, size, MSG_NOSIGNAL);
 }
 
-static enum step judge_some(struct tls_link *link, int result, int events)
+static enum step link_io_result(struct tls_link *link, int result, int events)
 {
         if (!link->is_plain)
-                return judge(link, result);
+                return link_ssl_result(link, result);
         if (result == 0 || errno != EAGAIN)
                 return STEP_FAILED;
         link->client_events |= events;
@@ -326,7 +311,7 @@ static enum step read_client(struct tls_link *link)
 {
         int result;
 
-        if (link->has_ended || waiting(&link->in) > 0)
+        if (link->has_ended || piece_size(&link->in) > 0)
                 return STEP_WAITS;
         result = read_some(link);
         if (result > 0) {
@@ -334,7 +319,7 @@ static enum step read_client(struct tls_link *link)
                 link->in.end = (size_t)result;
                 return STEP_DONE;
         }
-        if (judge_some(link, result, UV_READABLE) == STEP_WAITS)
+        if (link_io_result(link, result, UV_READABLE) == STEP_WAITS)
                 return STEP_WAITS;
         /* Its end, or its failure: what it has said so far still gets an answer, if it can hear it. */
         link->has_ended = true;
@@ -346,9 +331,9 @@ static enum step write_server(struct tls_link *link)
 {
         ssize_t size;
 
-        if (waiting(&link->in) == 0)
+        if (piece_size(&link->in) == 0)
                 return STEP_WAITS;
-        size = send(link->inner, link->in.bytes + link->in.begin, waiting(&link->in), MSG_NOSIGNAL);
+        size = send(link->inner, link->in.bytes + link->in.begin, piece_size(&link->in), MSG_NOSIGNAL);
         if (size < 0)
                 return errno == EAGAIN ? STEP_WAITS : STEP_FAILED;
         link->in.begin += (size_t)size;
@@ -359,7 +344,7 @@ static enum step read_server(struct tls_link *link)
 {
         ssize_t size;
 
-        if (link->state == LINK_LINGERS || waiting(&link->out) > 0)
+        if (link->state == LINK_LINGERS || piece_size(&link->out) > 0)
                 return STEP_WAITS;
         size = recv(link->inner, link->out.bytes, PIECE, 0);
         if (size < 0 && errno == EAGAIN)
@@ -367,7 +352,7 @@ static enum step read_server(struct tls_link *link)
         link->out.begin = 0;
         link->out.end = size > 0 ? (size_t)size : 0;
         if (size <= 0)
-                stand_apart(link, LINK_LINGERS);
+                link_stand_apart(link, LINK_LINGERS);
         return STEP_DONE;
 }
 
@@ -375,11 +360,11 @@ static enum step write_client(struct tls_link *link)
 {
         int result;
 
-        if (waiting(&link->out) == 0)
+        if (piece_size(&link->out) == 0)
                 return STEP_WAITS;
-        result = write_some(link, link->out.bytes + link->out.begin, waiting(&link->out));
+        result = write_some(link, link->out.bytes + link->out.begin, piece_size(&link->out));
         if (result <= 0)
-                return judge_some(link, result, UV_WRITABLE);
+                return link_io_result(link, result, UV_WRITABLE);
         link->out.begin += (size_t)result;
         return STEP_DONE;
 }
@@ -401,10 +386,10 @@ static bool step_once(struct tls_link *link, bool *failed)
 
 static void on_link_event(uv_poll_t *poll, int status, int events);
 
-static void wait_for_more(struct tls_link *link, bool has_more)
+static void link_wait(struct tls_link *link, bool has_more)
 {
-        const int inner = (link->state == LINK_SERVED && waiting(&link->out) == 0 ? UV_READABLE : 0) |
-                          (waiting(&link->in) > 0 ? UV_WRITABLE : 0);
+        const int inner = (link->state == LINK_SERVED && piece_size(&link->out) == 0 ? UV_READABLE : 0) |
+                          (piece_size(&link->in) > 0 ? UV_WRITABLE : 0);
 
         /* A socket that can be written nearly always brings the next turn at once. */
         if (has_more)
@@ -419,7 +404,7 @@ static void wait_for_more(struct tls_link *link, bool has_more)
                 uv_poll_stop(&link->inner_poll);
 }
 
-static void pump(struct tls_link *link)
+static void link_pump(struct tls_link *link)
 {
         enum step accepted = STEP_DONE;
         bool failed;
@@ -430,32 +415,32 @@ static void pump(struct tls_link *link)
         if (link->state == LINK_HANDSHAKE)
                 accepted = accept_client(link);
         if (link->state == LINK_HANDSHAKE && accepted == STEP_DONE)
-                serve(link);
+                link_serve(link);
         failed = accepted == STEP_FAILED;
         has_more = accepted == STEP_DONE;
         for (unsigned int i = 0; i < TURNS && has_more && !failed; i++) {
                 link->client_events = 0;
                 has_more = step_once(link, &failed);
         }
-        if (link->state == LINK_LINGERS && waiting(&link->out) == 0 && !failed) {
+        if (link->state == LINK_LINGERS && piece_size(&link->out) == 0 && !failed) {
                 if (!link->is_plain)
                         openssl.SSL_shutdown(link->ssl); /* so that the client knows that it has all */
                 shutdown(link->client, SHUT_WR);
                 failed = true;
         }
         if (failed)
-                end_link(link);
+                link_end(link);
         else
-                wait_for_more(link, has_more);
+                link_wait(link, has_more);
 }
 
 static void on_link_event(uv_poll_t *poll, int status UNUSED, int events UNUSED)
 {
-        pump(poll->data);
+        link_pump(poll->data);
 }
 
 /* NULL: there is no memory or descriptor for it. |fd| is still the caller's then. */
-static struct tls_link *make_link(struct http_tls *tls, int fd)
+static struct tls_link *link_new(struct http_tls *tls, int fd)
 {
         struct tls_link *link;
         SSL *ssl;
@@ -479,7 +464,7 @@ static struct tls_link *make_link(struct http_tls *tls, int fd)
         return link;
 }
 
-static bool watch_link(struct tls_link *link)
+static bool link_watch(struct tls_link *link)
 {
         uv_loop_t *loop = link->tls->options.loop;
 
@@ -500,8 +485,8 @@ void http_tls_accept(struct http_tls *tls, int fd, const struct sockaddr *addres
         const struct http_peer peer = http_peer_of(address);
         struct tls_link *link;
 
-        look_at_files(tls);
-        link = make_link(tls, fd);
+        tls_check_files(tls);
+        link = link_new(tls, fd);
         if (!link) {
                 close(fd);
                 return;
@@ -514,13 +499,13 @@ void http_tls_accept(struct http_tls *tls, int fd, const struct sockaddr *addres
                 link->guest.rank = HTTP_RANK_KNOWN;
         list_append(&tls->links, &link->link);
         list_init(&link->guest.link);
-        if (!watch_link(link)) {
-                end_link(link);
+        if (!link_watch(link)) {
+                link_end(link);
                 return;
         }
         uv_timer_start(&link->deadline, on_link_deadline, HTTP_TLS_HANDSHAKE_MS, 0);
-        stand_apart(link, LINK_HANDSHAKE);
-        pump(link);
+        link_stand_apart(link, LINK_HANDSHAKE);
+        link_pump(link);
 }
 
 /* ---- start and end ---- */
@@ -533,11 +518,11 @@ int http_tls_new(struct http_tls **ret, const struct http_tls_options *options, 
                 return -1;
         tls = xcalloc(1, sizeof(*tls));
         tls->options = *options;
-        tls->certificate = options->certificate ? xstrdup(options->certificate) : NULL;
-        tls->key = options->key ? xstrdup(options->key) : NULL;
+        tls->certificate = xstrdup(options->certificate);
+        tls->key = xstrdup(options->key);
         list_init(&tls->links);
         http_room_init(&tls->room, HTTP_TLS_APART, HTTP_TLS_APART / 2);
-        if (load_files(tls, err) < 0) {
+        if (tls_load_files(tls, err) < 0) {
                 tls_free(tls);
                 return -1;
         }
@@ -556,6 +541,6 @@ struct http_tls *http_tls_close(struct http_tls *tls)
                 return NULL;
         }
         LIST_FOR_EACH(link, &tls->links)
-                end_link(container_of(link, struct tls_link, link));
+                link_end(container_of(link, struct tls_link, link));
         return NULL;
 }

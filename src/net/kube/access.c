@@ -14,12 +14,12 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <uv.h>
 
 #include "base/alloc.h"
 #include "base/list.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "base/io/deferred.h"
 #include "net/kube/object.h"
 
 #define KUBE_ACCESS_AT_ONCE 8U /* reviews of one question */
@@ -77,7 +77,8 @@ struct kube_question {
         size_t n_wishes;
         size_t n_open; /* reviews of wishes on their way */
         struct error error;
-        uv_timer_t timer;
+        struct deferred begin;
+        struct closing closing;
         kube_verdict_fn *done;
         void *data;
 };
@@ -130,7 +131,7 @@ static bool is_good(const struct access_user *user, uint64_t now)
         return user && user->good_until > now;
 }
 
-/* Who gives way: the oldest that was good for nothing, or the oldest. */
+/* The user to forget first: the oldest without any right, else the oldest. */
 static struct access_user *find_least(struct kube_access *access)
 {
         LIST_FOR_EACH(link, &access->users) {
@@ -198,11 +199,6 @@ static void keep_right(struct kube_access *access, const char *hash, const char 
 
 /* ---- questions ---- */
 
-static void on_question_closed(uv_handle_t *handle)
-{
-        free(container_of((uv_timer_t *)handle, struct kube_question, timer));
-}
-
 static void forget_token(struct kube_question *question)
 {
         if (question->token)
@@ -225,7 +221,8 @@ static void question_end(struct kube_question *question)
         }
         free(question->wishes);
         free(question->allowed);
-        uv_close((uv_handle_t *)&question->timer, on_question_closed);
+        deferred_close(&question->begin, &question->closing);
+        closing_end(&question->closing, free, question);
 }
 
 static void question_finish(struct kube_question *question, const char *user)
@@ -240,7 +237,7 @@ static void question_finish(struct kube_question *question, const char *user)
         void *data = question->data;
 
         question->allowed = NULL;
-        question_end(question); /* its memory stays until the loop has closed the timer */
+        question_end(question); /* its memory stays until the loop has closed a handle */
         done(&verdict, data);
         free(allowed);
 }
@@ -335,7 +332,7 @@ static void review_wish(struct kube_question *question, struct access_wish *wish
 }
 
 /* True: nothing is missing. */
-static bool ask_wishes(struct kube_question *question, struct access_user *user)
+static bool question_ask_wishes(struct kube_question *question, struct access_user *user)
 {
         const uint64_t now = access_now(question->access);
 
@@ -366,7 +363,7 @@ static void question_step(struct kube_question *question)
                 error_raise(&question->error, ERROR_DENIED, "the API server does not accept this token");
                 question_finish(question, NULL);
         } else if (user) {
-                if (ask_wishes(question, user)) {
+                if (question_ask_wishes(question, user)) {
                         json_t *name = json_incref(json_object_get(user->user, "username"));
 
                         question_finish(question, json_string_value(name) ? json_string_value(name) : "");
@@ -380,14 +377,14 @@ static void question_step(struct kube_question *question)
         }
 }
 
-static void on_question_begins(uv_timer_t *timer)
+static void on_question_begins(void *data)
 {
-        question_step(container_of(timer, struct kube_question, timer));
+        question_step(data);
 }
 
 /* ---- wishes ---- */
 
-static void put(json_t *object, const char *key, const char *value)
+static void put_text(json_t *object, const char *key, const char *value)
 {
         if (value)
                 json_object_set_new(object, key, json_string(value));
@@ -397,11 +394,11 @@ static void wish_read(struct access_wish *ret, const struct kube_wish *wish)
 {
         json_t *attributes = json_object();
 
-        put(attributes, "verb", wish->verb);
-        put(attributes, "group", wish->group);
-        put(attributes, "resource", wish->resource);
-        put(attributes, "namespace", wish->namespace);
-        put(attributes, "path", wish->path);
+        put_text(attributes, "verb", wish->verb);
+        put_text(attributes, "group", wish->group);
+        put_text(attributes, "resource", wish->resource);
+        put_text(attributes, "namespace", wish->namespace);
+        put_text(attributes, "path", wish->path);
         ret->key = json_dumps(attributes, JSON_COMPACT);
         ret->attributes = json_pack("{s:o}", wish->path ? "nonResourceAttributes" : "resourceAttributes", attributes);
 }
@@ -424,8 +421,8 @@ struct kube_question *kube_access_ask(struct kube_access *access, const struct k
         }
         question->done = done;
         question->data = data;
-        uv_timer_init(kube_client_loop(access->client), &question->timer);
-        uv_timer_start(&question->timer, on_question_begins, 0, 0);
+        deferred_init(&question->begin, kube_client_loop(access->client), on_question_begins, question);
+        deferred_schedule(&question->begin);
         list_append(&access->questions, &question->link);
         return question;
 }

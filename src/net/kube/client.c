@@ -2,13 +2,16 @@
 
 #include <assert.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/alloc.h"
+#include "base/list.h"
 #include "base/strbuf.h"
+#include "base/io/closing.h"
 #include "net/kube/body.h"
-#include "net/kube/client_parts.h"
+#include "net/kube/edit.h"
 #include "net/kube/object.h"
+#include "net/kube/reply.h"
+#include "net/kube/transport.h"
 
 struct kube_client {
         uv_loop_t *loop;
@@ -16,8 +19,40 @@ struct kube_client {
         struct transport *transport;
         bool is_equipped; /* it has credentials; until then calls wait in the list */
         struct list calls;
-        unsigned int n_open; /* timers of calls and the transport that are not closed yet */
+        struct closing closing; /* calls and the transport */
         void (*closed)(void *data);
+        void *data;
+};
+
+/*
+ * A call: requests, one after the other.
+ *
+ *     sending ──answer──► ended
+ *      ▲   └──"later"──► waiting ──┐
+ *      └───────────────────────────┘
+ */
+struct kube_call {
+        struct list link;
+        struct kube_client *client;
+        struct transfer *transfer; /* NULL: waiting */
+        uv_timer_t timer;          /* for the wait */
+        struct closing closing;
+        uint64_t timeout_ms;
+        uint64_t until;         /* on the loop's clock; not valid while the client has no credentials */
+        struct backoff backoff; /* between refusals of a busy server */
+        bool is_identity_renewed;
+        bool is_text;         /* kube_request's */
+        const char *as;       /* the same */
+        struct error failure; /* of a request that could not be sent; kind ERROR_NONE: none */
+
+        /* The request, owned. */
+        enum kube_method method;
+        char *path;
+        char *query;
+        char *body;
+
+        struct call_edit *edit; /* NULL: no edit */
+        kube_done_fn *done;
         void *data;
 };
 
@@ -35,26 +70,21 @@ static const struct {
 
 /* ---- end ---- */
 
-static void client_free(struct kube_client *client)
+static void on_client_closed(void *data)
 {
-        if (--client->n_open > 0)
-                return;
+        struct kube_client *client = data;
+
         kube_credentials_done(&client->credentials);
         if (client->closed)
                 client->closed(client->data);
         free(client);
 }
 
-static void on_transport_closed(void *data)
+static void on_call_closed(void *data)
 {
-        client_free(data);
-}
+        struct kube_call *call = data;
 
-static void on_call_closed(uv_handle_t *handle)
-{
-        struct kube_call *call = container_of(handle, struct kube_call, timer);
-
-        client_free(call->client);
+        closing_release(&call->client->closing);
         free(call);
 }
 
@@ -67,7 +97,9 @@ static void call_end(struct kube_call *call)
         free(call->path);
         free(call->query);
         free(call->body);
-        uv_close((uv_handle_t *)&call->timer, on_call_closed);
+        closing_hold(&call->client->closing);
+        closing_close(&call->closing, &call->timer);
+        closing_end(&call->closing, on_call_closed, call);
 }
 
 static void client_finish(struct kube_call *call, const struct kube_answer *answer)
@@ -81,6 +113,22 @@ static void client_finish(struct kube_call *call, const struct kube_answer *answ
 }
 
 /* ---- sending ---- */
+
+/* Puts the next request into |call|, and takes its body. */
+static void call_set(struct kube_call *call, const struct call_step *step)
+{
+        char *path = xstrdup(step->path);
+        char *query = xstrdup(step->query);
+
+        free(call->path);
+        free(call->query);
+        free(call->body);
+        call->method = step->method;
+        call->path = path;
+        call->query = query;
+        call->body = step->body;
+        call->is_identity_renewed = false;
+}
 
 static void send_now(struct kube_call *call);
 
@@ -123,7 +171,7 @@ static bool try_again(struct kube_call *call, const struct transfer_end *end)
         if ((end->status != 429 && end->status != 503) || end->retry_after_ms == 0 ||
                 end->retry_after_ms > KUBE_RETRY_AFTER_LIMIT_MS)
                 return false;
-        wait = backoff_next(&call->backoff, end->retry_after_ms, kube_client_random());
+        wait = backoff_next(&call->backoff, end->retry_after_ms, backoff_random());
         if (wait >= time_left(call))
                 return false;
         wait_for(call, wait);
@@ -138,6 +186,7 @@ static void on_client_end(const struct transfer_end *end, void *data)
                 .text = end->error ? NULL : end->body,
                 .size = end->error ? 0 : end->size};
         struct kube_answer other = {0};
+        struct call_step next;
         struct reply reply;
 
         call->transfer = NULL;
@@ -152,7 +201,8 @@ static void on_client_end(const struct transfer_end *end, void *data)
         answer.reason = reply.reason;
         answer.is_too_large = reply.is_too_large;
         answer.error = reply.error.kind == ERROR_NONE ? NULL : &reply.error;
-        if (call->edit && edit_step(call, &answer, &other)) {
+        if (call->edit && edit_step(call->edit, &answer, &next, &other)) {
+                call_set(call, &next);
                 send_now(call);
         } else {
                 client_finish(call, other.status ? &other : &answer);
@@ -189,7 +239,7 @@ static void send_now(struct kube_call *call)
 
 /* ---- calls ---- */
 
-struct kube_call *call_new(struct kube_client *client, uint64_t timeout_ms, kube_done_fn *done, void *data)
+static struct kube_call *call_new(struct kube_client *client, uint64_t timeout_ms, kube_done_fn *done, void *data)
 {
         struct kube_call *call = xcalloc(1, sizeof(*call));
 
@@ -201,31 +251,12 @@ struct kube_call *call_new(struct kube_client *client, uint64_t timeout_ms, kube
         call->done = done;
         call->data = data;
         uv_timer_init(client->loop, &call->timer);
-        client->n_open++;
         list_append(&client->calls, &call->link);
         return call;
 }
 
-void call_set(struct kube_call *call, enum kube_method method, const char *path, char *query, char *body)
-{
-        char *copy = xstrdup(path);
-
-        free(call->path);
-        free(call->query);
-        free(call->body);
-        call->method = method;
-        call->path = copy;
-        call->query = query;
-        call->body = body;
-        call->is_identity_renewed = false;
-}
-
-void call_begin(struct kube_call *call)
-{
-        send_now(call);
-}
-
-char *call_query(const char *query, enum kube_method method, const char *field_manager, bool force)
+/* The query of a change; NULL if it is empty. */
+static char *call_query(const char *query, enum kube_method method, const char *field_manager, bool force)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
 
@@ -243,13 +274,26 @@ char *call_query(const char *query, enum kube_method method, const char *field_m
 struct kube_call *kube_client_send(struct kube_client *client, const struct kube_request *request)
 {
         struct kube_call *call = call_new(client, request->timeout_ms, request->done, request->data);
-        char *query = call_query(request->query, request->method, request->field_manager, request->force);
-        char *body = request->body ? body_print(request->body) : NULL;
+        _free_ char *query = call_query(request->query, request->method, request->field_manager, request->force);
 
         call->is_text = request->is_text;
         call->as = request->as;
-        call_set(call, request->method, request->path, query, body);
-        call_begin(call);
+        call_set(call, &(struct call_step){.method = request->method,
+                               .path = request->path,
+                               .query = query,
+                               .body = request->body ? body_print(request->body) : NULL});
+        send_now(call);
+        return call;
+}
+
+struct kube_call *kube_client_edit(struct kube_client *client, const struct kube_edit *edit)
+{
+        struct kube_call *call = call_new(client, edit->timeout_ms, edit->done, edit->data);
+        struct call_step first;
+
+        call->edit = edit_new(edit, call_query(NULL, KUBE_MERGE_PATCH, edit->field_manager, false), &first);
+        call_set(call, &first);
+        send_now(call);
         return call;
 }
 
@@ -269,7 +313,6 @@ struct kube_client *kube_client_new(uv_loop_t *loop)
         client->loop = loop;
         list_init(&client->calls);
         client->transport = transport_new(loop);
-        client->n_open = 1;
         return client;
 }
 
@@ -326,16 +369,6 @@ struct transport *kube_client_transport(struct kube_client *client)
         return client->transport;
 }
 
-uint32_t kube_client_random(void)
-{
-        uint32_t random = 0;
-
-        if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
-                random = (uint32_t)uv_hrtime(); /* before the kernel's random pool is filled, the time of boot is random
-                                                 * enough */
-        return random;
-}
-
 struct kube_client *kube_client_close(struct kube_client *client, void (*closed)(void *data), void *data)
 {
         if (!client)
@@ -344,6 +377,7 @@ struct kube_client *kube_client_close(struct kube_client *client, void (*closed)
         client->data = data;
         while (!list_is_empty(&client->calls))
                 call_end(container_of(client->calls.next, struct kube_call, link));
-        transport_close(client->transport, on_transport_closed, client);
+        transport_close(client->transport, closing_release, closing_hold(&client->closing));
+        closing_end(&client->closing, on_client_closed, client);
         return NULL;
 }

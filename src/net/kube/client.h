@@ -130,6 +130,7 @@ int kube_client_open(struct kube_client **ret, uv_loop_t *loop, const char *kube
  */
 const char *kube_client_scope(const struct kube_client *client);
 uv_loop_t *kube_client_loop(const struct kube_client *client);
+struct transport *kube_client_transport(struct kube_client *client); /* for net/kube/watch.h only */
 
 /*
  * Ends all calls without their callbacks, and all connections. |closed| (may be NULL) is called from the loop when the

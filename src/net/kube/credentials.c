@@ -102,7 +102,7 @@ void kube_identity_done(struct kube_identity *identity)
 
 /* ---- where they come from ---- */
 
-static int say_none(struct error *err)
+static int fail_none(struct error *err)
 {
         error_raise(err, ERROR_NOT_FOUND, "no credentials: --kubeconfig, KUBECONFIG, or a service account");
         return KUBE_CREDENTIALS_NONE;
@@ -131,7 +131,7 @@ int kube_credentials_of_pod(
         uint64_t number;
 
         if (access(folder, F_OK) < 0)
-                return say_none(err);
+                return fail_none(err);
         if (!text_to_uint(port, 65535, &number) || number == 0 || host[strcspn(host, "/@?# \r\n")])
                 return error_set(err, ERROR_INVALID,
                         "KUBERNETES_SERVICE_HOST='%.80s' and KUBERNETES_SERVICE_PORT='%.20s' are no host and no port",
@@ -167,7 +167,7 @@ int kube_credentials_find(struct kube_credentials *ret, const char *kubeconfig, 
         if (kubeconfig && *kubeconfig)
                 return read_file(ret, kubeconfig, err);
         if (!host || !*host || !port || !*port)
-                return say_none(err);
+                return fail_none(err);
         return kube_credentials_of_pod(ret, host, port, KUBE_SERVICE_ACCOUNT, err);
 }
 

@@ -1,10 +1,11 @@
+#include "net/kube/easy.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/text.h"
 #include "net/kube/certificate.h"
-#include "net/kube/transport_parts.h"
 
 /* ---- address ---- */
 

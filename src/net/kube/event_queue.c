@@ -47,14 +47,14 @@ struct event_queue {
 
 /* ---- texts ---- */
 
-static const char *plain(const char *text)
+static const char *text_or_empty(const char *text)
 {
         return text ? text : "";
 }
 
 static bool same_text(const char *a, const char *b)
 {
-        return strcmp(plain(a), plain(b)) == 0;
+        return strcmp(text_or_empty(a), text_or_empty(b)) == 0;
 }
 
 static bool same_object(const struct event_object *a, const struct event_object *b)
@@ -71,7 +71,7 @@ static bool same_event(const struct event *a, const struct event *b)
 
 static size_t size_of(const char *text)
 {
-        return strlen(plain(text)) + 1;
+        return strlen(text_or_empty(text)) + 1;
 }
 
 static size_t size_of_object(const struct event_object *object)
@@ -85,7 +85,7 @@ static const char *event_queue_put(char **at, const char *text)
 {
         char *copy = *at;
 
-        *at = stpcpy(copy, plain(text)) + 1;
+        *at = stpcpy(copy, text_or_empty(text)) + 1;
         return copy;
 }
 
@@ -103,7 +103,7 @@ static struct event_object put_object(char **at, const struct event_object *obje
 static char *fit_message(const char *message)
 {
         static const char dots[] = "…";
-        char *text = xstrdup(plain(message));
+        char *text = xstrdup(text_or_empty(message));
         size_t end = EVENT_MESSAGE_MAX - (sizeof(dots) - 1);
 
         text_clean(text);
@@ -117,7 +117,7 @@ static char *fit_message(const char *message)
 
 /* ---- tokens ---- */
 
-static void fill(struct bucket *bucket, unsigned int burst, int64_t refill_ms, int64_t now_ms)
+static void bucket_fill(struct bucket *bucket, unsigned int burst, int64_t refill_ms, int64_t now_ms)
 {
         int64_t most = burst * refill_ms;
         int64_t elapsed = MAX(now_ms - bucket->at_ms, INT64_C(0));
@@ -152,7 +152,7 @@ static struct subject *need_subject(struct event_queue *queue, const struct even
 
         if (subject) {
                 list_remove(&subject->link);
-                fill(&subject->bucket, EVENT_OBJECT_BURST, EVENT_OBJECT_REFILL_MS, now_ms);
+                bucket_fill(&subject->bucket, EVENT_OBJECT_BURST, EVENT_OBJECT_REFILL_MS, now_ms);
         } else {
                 if (queue->n_subjects == EVENT_QUEUE_MAX)
                         free_subject(queue, container_of(queue->subjects.next, struct subject, link));
@@ -166,14 +166,14 @@ static struct subject *need_subject(struct event_queue *queue, const struct even
         return subject;
 }
 
-static bool pay(struct event_queue *queue, const struct event_object *object, int64_t now_ms)
+static bool event_queue_take_token(struct event_queue *queue, const struct event_object *object, int64_t now_ms)
 {
         struct subject *subject = need_subject(queue, object, now_ms);
 
         if (!queue->has_begun)
                 queue->total = (struct bucket){EVENT_TOTAL_BURST * EVENT_TOTAL_REFILL_MS, now_ms};
         queue->has_begun = true;
-        fill(&queue->total, EVENT_TOTAL_BURST, EVENT_TOTAL_REFILL_MS, now_ms);
+        bucket_fill(&queue->total, EVENT_TOTAL_BURST, EVENT_TOTAL_REFILL_MS, now_ms);
         if (subject->bucket.credit_ms < EVENT_OBJECT_REFILL_MS || queue->total.credit_ms < EVENT_TOTAL_REFILL_MS)
                 return false;
         subject->bucket.credit_ms -= EVENT_OBJECT_REFILL_MS;
@@ -256,7 +256,7 @@ static void event_queue_count(struct entry *entry, int64_t now_ms)
 }
 
 /* True: there is something new to send. */
-static bool repeat(struct event_queue *queue, const struct event *event, int64_t now_ms, bool *ret_found)
+static bool event_queue_repeat(struct event_queue *queue, const struct event *event, int64_t now_ms, bool *ret_found)
 {
         struct entry *entry = find_among(&queue->waiting, event);
 
@@ -264,12 +264,12 @@ static bool repeat(struct event_queue *queue, const struct event *event, int64_t
         if (entry) {
                 event_queue_count(entry, now_ms);
                 if (entry == queue->sending)
-                        entry->again = entry->again || pay(queue, &event->about, now_ms);
+                        entry->again = entry->again || event_queue_take_token(queue, &event->about, now_ms);
                 return false; /* sent with the waiting one, or after the one being sent */
         }
         entry = find_among(&queue->reported, event);
         if (entry && now_ms - entry->reported.last_ms <= EVENT_WINDOW_MS) {
-                bool paid = pay(queue, &event->about, now_ms);
+                bool paid = event_queue_take_token(queue, &event->about, now_ms);
 
                 event_queue_count(entry, now_ms);
                 list_remove(&entry->link);
@@ -322,10 +322,10 @@ bool event_queue_add(struct event_queue *queue, const struct event *event, int64
         bool is_news;
 
         fitting.message = message;
-        is_news = repeat(queue, &fitting, now_ms, &is_known);
+        is_news = event_queue_repeat(queue, &fitting, now_ms, &is_known);
         if (is_known)
                 return is_news;
-        if (!pay(queue, &fitting.about, now_ms)) {
+        if (!event_queue_take_token(queue, &fitting.about, now_ms)) {
                 queue->dropped++;
                 return false;
         }

@@ -40,7 +40,7 @@
 #define EVENT_TOTAL_BURST 100U
 #define EVENT_TOTAL_REFILL_MS (INT64_C(6) * 1000)
 
-/* What an event is about. Strings; NULL and "" are the same. */
+/* The object that an event is about. Strings; NULL and "" are the same. */
 struct event_object {
         const char *api_version; /* "v1" */
         const char *kind;        /* "Node", "Pod" */
@@ -56,7 +56,7 @@ struct event {
         const char *message; /* for people: one sentence or two */
 };
 
-/* What to send. Valid until the book is told of it. */
+/* An event to send. Valid until event_queue_settle(). */
 struct event_entry {
         struct event event; /* the book's own copy */
         char name[254];     /* of the Event object: the object's, and the time of its first */

@@ -22,7 +22,7 @@
 #define EVENT_STRIKES 8U
 #define EVENT_TRIES 1000U
 
-/* What is known about the server. Zeroed at first, except for the first two fields. */
+/* The state of the server. Zeroed at first, except for the first two fields. */
 struct event_server {
         uint64_t least_ms;    /* shortest wait: EVENT_RETRY_MS, or less in tests */
         uint64_t most_ms;     /* EVENT_RETRY_MAX_MS likewise */

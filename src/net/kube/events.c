@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/backoff.h"
 #include "base/strbuf.h"
 #include "net/kube/client.h"
 #include "net/kube/object.h"
@@ -139,7 +140,7 @@ static void on_events_done(const struct kube_answer *answer, void *data)
         const struct event_failure failure = {
                 .now_ms = uv_now(events->retry.loop),
                 .retry_after_ms = answer->retry_after_ms,
-                .random = (uint32_t)uv_hrtime(),
+                .random = backoff_random(),
         };
         enum event_outcome outcome = outcome_of(events->sending, answer);
 

@@ -123,7 +123,7 @@ static char **make_environment(const struct exec_plugin_spec *spec, const char *
         return environment;
 }
 
-static int start(const struct exec_plugin_spec *spec, char *const *environment, bool is_interactive, int output,
+static int plugin_start(const struct exec_plugin_spec *spec, char *const *environment, bool is_interactive, int output,
         pid_t *ret, struct error *err)
 {
         const char *arguments[EXEC_PLUGIN_ARGUMENTS + 2] = {spec->command};
@@ -178,8 +178,8 @@ static int read_output(int fd, uint64_t deadline_ms, struct strbuf *text, struct
         }
 }
 
-/* What it printed, if it ended well. */
-static int run(const struct exec_plugin_spec *spec, const char *info, bool is_interactive, struct strbuf *text,
+/* Runs the program; |text| gets what it printed if it ended with status 0. */
+static int plugin_run(const struct exec_plugin_spec *spec, const char *info, bool is_interactive, struct strbuf *text,
         struct error *err)
 {
         _free_ char **environment = make_environment(spec, info);
@@ -192,7 +192,7 @@ static int run(const struct exec_plugin_spec *spec, const char *info, bool is_in
         if (pipe2(ends, O_CLOEXEC) < 0)
                 return error_errno(err, errno, "make a pipe");
         output = ends[0];
-        rc = start(spec, environment, is_interactive, ends[1], &pid, err);
+        rc = plugin_start(spec, environment, is_interactive, ends[1], &pid, err);
         close(ends[1]);
         if (rc < 0)
                 return -1;
@@ -210,7 +210,7 @@ static int run(const struct exec_plugin_spec *spec, const char *info, bool is_in
         return 0;
 }
 
-static int renew(struct exec_plugin *plugin, struct error *err)
+static int plugin_renew(struct exec_plugin *plugin, struct error *err)
 {
         const bool is_interactive = plugin->spec.mode != EXEC_PLUGIN_NEVER && isatty(STDIN_FILENO);
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
@@ -221,7 +221,7 @@ static int renew(struct exec_plugin *plugin, struct error *err)
                 return error_set(err, ERROR_DENIED,
                         "it wants to ask somebody (interactiveMode: Always), and standard input "
                         "is no terminal");
-        if (run(&plugin->spec, variable, is_interactive, &text, err) < 0)
+        if (plugin_run(&plugin->spec, variable, is_interactive, &text, err) < 0)
                 return -1;
         kube_identity_done(&plugin->identity);
         plugin->is_kept =
@@ -254,7 +254,7 @@ int exec_plugin_identity(struct exec_plugin *plugin, struct kube_identity *ret, 
 {
         if (plugin->is_kept && plugin->expires && plugin->expires <= (int64_t)time(NULL))
                 plugin->is_kept = false;
-        if (!plugin->is_kept && renew(plugin, err) < 0)
+        if (!plugin->is_kept && plugin_renew(plugin, err) < 0)
                 return error_prefix(err, "credentials from '%.100s'", plugin->spec.command);
         *ret = (struct kube_identity){.token = xstrdup(plugin->identity.token),
                 .certificate = xstrdup(plugin->identity.certificate),

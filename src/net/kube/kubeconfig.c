@@ -86,7 +86,7 @@ static int take_pem(
 /* ---- sections ---- */
 
 /* For messages, which are logged: removes a password from the URL. */
-static const char *shown(const char *url)
+static const char *without_password(const char *url)
 {
         return strchr(url, '@') ? "…@…" : url;
 }
@@ -111,31 +111,35 @@ static const json_t *find_entry(const struct kubeconfig_file *files, size_t n_fi
         return NULL;
 }
 
-static int missing(const struct kubeconfig_file *files, const char *what, const char *name, struct error *err)
+static int fail_missing(const struct kubeconfig_file *files, const char *what, const char *name, struct error *err)
 {
         return yaml_fail(files[0].yaml, 0, err, "has no %s '%.80s'", what, name ? name : "");
 }
 
+bool kubeconfig_set_server(struct kube_credentials *credentials, const char *server)
+{
+        size_t length = strlen(server);
+
+        while (length > 0 && server[length - 1] == '/')
+                length--;
+        credentials->server = arena_strndup(&credentials->arena, server, length);
+        return (text_starts_with(credentials->server, "https://") ||
+                       text_starts_with(credentials->server, "http://")) &&
+               !credentials->server[strcspn(credentials->server, "?#@ \t\r\n")];
+}
+
 static int read_server(const struct reading *reading, const json_t *cluster, struct error *err)
 {
-        struct kube_credentials *credentials = reading->credentials;
-        int line = yaml_line_of(reading->yaml, cluster, "server");
         const char *server;
-        size_t length;
 
         if (take_text(reading, cluster, "server", &server, err) < 0)
                 return -1;
         if (!server)
                 return yaml_fail(reading->yaml, yaml_line(reading->yaml, cluster), err, "the cluster has no server");
-        length = strlen(server);
-        while (length > 0 && server[length - 1] == '/')
-                length--;
-        credentials->server = arena_strndup(&credentials->arena, server, length);
-        if ((!text_starts_with(credentials->server, "https://") && !text_starts_with(credentials->server, "http://")) ||
-                credentials->server[strcspn(credentials->server, "?#@ \t\r\n")])
-                return yaml_fail(reading->yaml, line, err,
+        if (!kubeconfig_set_server(reading->credentials, server))
+                return yaml_fail(reading->yaml, yaml_line_of(reading->yaml, cluster, "server"), err,
                         "server: '%.80s', must be a URL as https://10.0.0.1:6443, without a user and a query",
-                        shown(server));
+                        without_password(reading->credentials->server));
         return 0;
 }
 
@@ -156,7 +160,7 @@ static int read_cluster(const struct reading *reading, const json_t *cluster, st
         if (credentials->proxy && !is_known)
                 return yaml_fail(reading->yaml, yaml_line_of(reading->yaml, cluster, "proxy-url"), err,
                         "proxy-url: '%.80s', must begin with http://, https://, socks5:// or socks5h://",
-                        shown(credentials->proxy));
+                        without_password(credentials->proxy));
         if (credentials->server_name && !object_is_name(credentials->server_name))
                 return yaml_fail(reading->yaml, yaml_line_of(reading->yaml, cluster, "tls-server-name"), err,
                         "tls-server-name: '%.80s' is no DNS name", credentials->server_name);
@@ -184,17 +188,29 @@ static int refuse_methods(const struct reading *reading, const json_t *user, str
 
 /* ---- a program that makes credentials ---- */
 
+/* A list of at most |most| items, or NULL. */
+static int take_list(const struct reading *reading, const json_t *exec, const char *key, unsigned int most,
+        const json_t **ret, struct error *err)
+{
+        const json_t *list = json_object_get(exec, key);
+        const int line = yaml_line_of(reading->yaml, exec, key);
+
+        if (list && !json_is_null(list) && !json_is_array(list))
+                return yaml_fail(reading->yaml, line, err, "%s: must be a list", key);
+        if (json_array_size(list) > most)
+                return yaml_fail(reading->yaml, line, err, "%s: %zu of them, at most %u are taken", key,
+                        json_array_size(list), most);
+        *ret = list;
+        return 0;
+}
+
 static int take_arguments(
         const struct reading *reading, const json_t *exec, struct exec_plugin_spec *spec, struct error *err)
 {
-        const json_t *list = json_object_get(exec, "args");
-        const int line = yaml_line_of(reading->yaml, exec, "args");
+        const json_t *list;
 
-        if (list && !json_is_null(list) && !json_is_array(list))
-                return yaml_fail(reading->yaml, line, err, "args: must be a list");
-        if (json_array_size(list) > EXEC_PLUGIN_ARGUMENTS)
-                return yaml_fail(reading->yaml, line, err, "args: %zu of them, at most %u are taken",
-                        json_array_size(list), EXEC_PLUGIN_ARGUMENTS);
+        if (take_list(reading, exec, "args", EXEC_PLUGIN_ARGUMENTS, &list, err) < 0)
+                return -1;
         for (size_t i = 0; i < json_array_size(list); i++) {
                 const char *text = json_string_value(json_array_get(list, i));
 
@@ -209,14 +225,10 @@ static int take_arguments(
 static int take_variables(
         const struct reading *reading, const json_t *exec, struct exec_plugin_spec *spec, struct error *err)
 {
-        const json_t *list = json_object_get(exec, "env");
-        const int line = yaml_line_of(reading->yaml, exec, "env");
+        const json_t *list;
 
-        if (list && !json_is_null(list) && !json_is_array(list))
-                return yaml_fail(reading->yaml, line, err, "env: must be a list");
-        if (json_array_size(list) > EXEC_PLUGIN_VARIABLES)
-                return yaml_fail(reading->yaml, line, err, "env: %zu of them, at most %u are taken",
-                        json_array_size(list), EXEC_PLUGIN_VARIABLES);
+        if (take_list(reading, exec, "env", EXEC_PLUGIN_VARIABLES, &list, err) < 0)
+                return -1;
         for (size_t i = 0; i < json_array_size(list); i++) {
                 const char *name = object_text(json_array_get(list, i), "name", NULL);
                 const char *value = object_text(json_array_get(list, i), "value", NULL);
@@ -254,7 +266,7 @@ static int take_mode(
 }
 
 /*
- * What the program is told of the cluster:
+ * The description of the cluster that the program gets:
  * https://kubernetes.io/docs/reference/config-api/client-authentication.v1/#Cluster
  */
 static json_t *describe_cluster(const struct kube_credentials *credentials, const json_t *cluster)
@@ -371,11 +383,11 @@ static int read_all(struct kube_credentials *credentials, const struct kubeconfi
         if (!name && !names->cluster)
                 return yaml_fail(files[0].yaml, 0, err, "has no current-context");
         if (!context && name)
-                return missing(files, "context", name, err);
+                return fail_missing(files, "context", name, err);
         if (!cluster)
-                return missing(files, "cluster", cluster_name, err);
+                return fail_missing(files, "cluster", cluster_name, err);
         if (user_name && *user_name && !user)
-                return missing(files, "user", user_name, err);
+                return fail_missing(files, "user", user_name, err);
         if (take_text(&of_context, context, "namespace", &credentials->scope, err) < 0 ||
                 read_cluster(&of_cluster, cluster, err) < 0 || read_user(&of_user, user, cluster, err) < 0)
                 return -1;

@@ -11,7 +11,7 @@ struct kube_list {
         unsigned int size; /* objects that this page may have */
         size_t n_asked;    /* objects that all pages until now might have had */
         bool is_naming;    /* the page is one object that is too large, and only its metadata is asked for */
-        bool is_telling;
+        bool is_reporting;
         bool is_cancelled; /* in a callback; the list is freed after it returns */
 };
 
@@ -82,19 +82,19 @@ static void list_fail(struct kube_list *list, const struct kube_answer *answer, 
 /* False if a callback has cancelled the list. */
 static bool list_report(struct kube_list *list, json_t *items)
 {
-        void (*tell)(json_t *, void *) = list->is_naming ? list->options.on_left_out : list->options.on_object;
+        void (*report)(json_t *, void *) = list->is_naming ? list->options.on_left_out : list->options.on_object;
 
-        list->is_telling = true;
+        list->is_reporting = true;
         for (size_t i = 0; i < json_array_size(items) && !list->is_cancelled; i++)
-                tell(json_array_get(items, i), list->options.data);
-        list->is_telling = false;
+                report(json_array_get(items, i), list->options.data);
+        list->is_reporting = false;
         if (!list->is_cancelled)
                 return true;
         list_free(list);
         return false;
 }
 
-static void shrink_page(struct kube_list *list, const struct kube_answer *answer)
+static void list_shrink_page(struct kube_list *list, const struct kube_answer *answer)
 {
         if (list->size > 1) {
                 list->size /= 2;
@@ -119,18 +119,18 @@ static void refuse_object(struct kube_list *list, const struct kube_answer *answ
 }
 
 /* If twice as much would have come, would it have fitted? */
-static void grow_page(struct kube_list *list, size_t bytes)
+static void list_grow_page(struct kube_list *list, size_t bytes)
 {
         list->is_naming = false;
         if (bytes <= KUBE_ANSWER_LIMIT / 2)
                 list->size = MIN(2 * list->size, KUBE_LIST_PAGE);
 }
 
-static void go_on(struct kube_list *list, const struct kube_answer *answer, const char *from)
+static void list_continue(struct kube_list *list, const struct kube_answer *answer, const char *from)
 {
         free(list->from);
         list->from = xstrdup(from);
-        grow_page(list, answer->size);
+        list_grow_page(list, answer->size);
         if (list->n_asked >= KUBE_LIST_OBJECTS)
                 list_fail(list, answer, "too many pages; a selector is missing");
         else
@@ -146,7 +146,7 @@ static void on_page(const struct kube_answer *answer, void *data)
 
         list->call = NULL;
         if (answer->is_too_large) {
-                shrink_page(list, answer);
+                list_shrink_page(list, answer);
                 return;
         }
         if (answer->error) {
@@ -165,17 +165,12 @@ static void on_page(const struct kube_answer *answer, void *data)
         if (!list_report(list, items))
                 return;
         if (more && *more)
-                go_on(list, answer, more);
+                list_continue(list, answer, more);
         else
                 list_end(list, answer, version);
 }
 
 /* ---- start and end ---- */
-
-static char *list_copy(const char *text)
-{
-        return text ? xstrdup(text) : NULL;
-}
 
 struct kube_list *kube_list_new(struct kube_client *client, const struct kube_list_options *options)
 {
@@ -184,8 +179,8 @@ struct kube_list *kube_list_new(struct kube_client *client, const struct kube_li
         list->client = client;
         list->options = *options;
         list->options.path = xstrdup(options->path);
-        list->options.field_selector = list_copy(options->field_selector);
-        list->options.label_selector = list_copy(options->label_selector);
+        list->options.field_selector = xstrdup(options->field_selector);
+        list->options.label_selector = xstrdup(options->label_selector);
         list->size = KUBE_LIST_PAGE;
         list_ask(list);
         return list;
@@ -195,7 +190,7 @@ struct kube_list *kube_list_cancel(struct kube_list *list)
 {
         if (!list)
                 return NULL;
-        if (list->is_telling)
+        if (list->is_reporting)
                 list->is_cancelled = true;
         else
                 list_free(list);

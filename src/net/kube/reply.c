@@ -1,7 +1,9 @@
+#include "net/kube/reply.h"
+
 #include <string.h>
 
 #include "net/kube/body.h"
-#include "net/kube/client_parts.h"
+#include "net/kube/client.h"
 #include "net/kube/object.h"
 
 static enum error_kind kind_of(unsigned int status)

@@ -12,9 +12,10 @@
 
 #include "base/list.h"
 #include "base/strbuf.h"
+#include "base/io/closing.h"
 #include "net/kube/client.h"
+#include "net/kube/easy.h"
 #include "net/kube/library.h"
-#include "net/kube/transport_parts.h"
 
 /* A peer that disappears is noticed after a minute by the first two, or earlier if it does not acknowledge data. */
 #define KEEPALIVE_IDLE_S 30L
@@ -31,9 +32,9 @@ struct transport {
         struct list transfers;
         struct list ready;
         struct list sockets;
-        unsigned int n_open; /* handles that are not closed yet */
-        bool is_nameless;    /* the certificate of the last server has no names */
-        bool is_refused;     /* the last answer was a 401 */
+        struct closing closing;
+        bool is_nameless; /* the certificate of the last server has no names */
+        bool is_refused;  /* the last answer was a 401 */
         void (*closed)(void *data);
         void *data;
 };
@@ -41,6 +42,7 @@ struct transport {
 struct transport_socket {
         struct list link;
         uv_poll_t poll;
+        struct closing closing;
         struct transport *transport;
         curl_socket_t fd;
 };
@@ -207,25 +209,20 @@ static void transport_deliver(struct transport *transport)
 
 /* ---- libcurl on the loop ---- */
 
-static void transport_release(struct transport *transport)
+static void on_transport_closed(void *data)
 {
-        if (--transport->n_open > 0)
-                return;
+        struct transport *transport = data;
+
         if (transport->closed)
                 transport->closed(transport->data);
         free(transport);
 }
 
-static void on_transport_timer_closed(uv_handle_t *handle)
+static void on_socket_closed(void *data)
 {
-        transport_release(container_of(handle, struct transport, timer));
-}
+        struct transport_socket *sock = data;
 
-static void on_poll_closed(uv_handle_t *handle)
-{
-        struct transport_socket *sock = container_of(handle, struct transport_socket, poll);
-
-        transport_release(sock->transport);
+        closing_release(&sock->transport->closing);
         free(sock);
 }
 
@@ -285,7 +282,9 @@ static void drop_socket(struct transport_socket *sock)
 {
         list_remove(&sock->link);
         uv_poll_stop(&sock->poll);
-        uv_close((uv_handle_t *)&sock->poll, on_poll_closed);
+        closing_hold(&sock->transport->closing);
+        closing_close(&sock->closing, &sock->poll);
+        closing_end(&sock->closing, on_socket_closed, sock);
 }
 
 static struct transport_socket *add_socket(struct transport *transport, curl_socket_t fd)
@@ -298,7 +297,6 @@ static struct transport_socket *add_socket(struct transport *transport, curl_soc
                 free(sock);
                 return NULL;
         }
-        transport->n_open++;
         list_append(&transport->sockets, &sock->link);
         transport->curl.multi_assign(transport->multi, fd, sock);
         return sock;
@@ -512,7 +510,6 @@ struct transport *transport_new(uv_loop_t *loop)
         list_init(&transport->ready);
         list_init(&transport->sockets);
         uv_timer_init(loop, &transport->timer);
-        transport->n_open = 1;
         return transport;
 }
 
@@ -534,5 +531,6 @@ void transport_close(struct transport *transport, void (*closed)(void *data), vo
         while (!list_is_empty(&transport->sockets)) /* of a name resolution that was left behind */
                 drop_socket(container_of(transport->sockets.next, struct transport_socket, link));
         easy_forget(&transport->settings);
-        uv_close((uv_handle_t *)&transport->timer, on_transport_timer_closed);
+        closing_close(&transport->closing, &transport->timer);
+        closing_end(&transport->closing, on_transport_closed, transport);
 }

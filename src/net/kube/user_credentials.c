@@ -83,34 +83,22 @@ static int check_word(const char *flag, const char *text, struct error *err)
         return 0;
 }
 
-static int set_server(struct kube_credentials *credentials, const char *server, struct error *err)
-{
-        size_t length = strlen(server);
-
-        if ((!text_starts_with(server, "https://") && !text_starts_with(server, "http://")) ||
-                server[strcspn(server, "?#@ \t\r\n")])
-                return error_set(err, ERROR_INVALID,
-                        "--server: must be a URL as https://10.0.0.1:6443, without a user and a query");
-        while (length > 0 && server[length - 1] == '/')
-                length--;
-        credentials->server = arena_strndup(&credentials->arena, server, length);
-        return 0;
-}
-
 static void set_path(struct kube_credentials *credentials, struct kube_pem *pem, const char *path)
 {
         if (or_null(path))
                 *pem = (struct kube_pem){.path = arena_strdup(&credentials->arena, path)};
 }
 
-static int apply(struct kube_credentials *credentials, const struct user_choice *choice, struct error *err)
+static int apply_choice(struct kube_credentials *credentials, const struct user_choice *choice, struct error *err)
 {
         struct arena *arena = &credentials->arena;
 
         if (check_word("token", choice->token, err) < 0 || check_word("as", choice->as, err) < 0 ||
-                check_word("as-group", choice->as_groups, err) < 0 ||
-                (or_null(choice->server) && set_server(credentials, choice->server, err) < 0))
+                check_word("as-group", choice->as_groups, err) < 0)
                 return -1;
+        if (or_null(choice->server) && !kubeconfig_set_server(credentials, choice->server))
+                return error_set(err, ERROR_INVALID,
+                        "--server: must be a URL as https://10.0.0.1:6443, without a user and a query");
         if (or_null(choice->server_name) && !object_is_name(choice->server_name))
                 return error_set(err, ERROR_INVALID, "--tls-server-name: '%.80s' is no DNS name", choice->server_name);
         if (!or_null(choice->certificate) != !or_null(choice->key))
@@ -140,13 +128,13 @@ static int apply(struct kube_credentials *credentials, const struct user_choice 
 
 /* ---- where they come from ---- */
 
-static int say_none(struct error *err)
+static int fail_none(struct error *err)
 {
         return error_set(err, ERROR_NOT_FOUND,
                 "no kubeconfig: --kubeconfig, KUBECONFIG or ~/.kube/config, or a service account in a pod");
 }
 
-static int find(
+static int find_credentials(
         struct kube_credentials *ret, const struct files *files, const struct user_choice *choice, struct error *err)
 {
         const struct kubeconfig_names names = {.context = or_null(choice->context),
@@ -162,7 +150,7 @@ static int find(
                 return 0;
         }
         rc = kube_credentials_find(ret, NULL, err);
-        return rc == KUBE_CREDENTIALS_NONE ? say_none(err) : rc;
+        return rc == KUBE_CREDENTIALS_NONE ? fail_none(err) : rc;
 }
 
 int user_credentials_find(struct kube_credentials *ret, const struct user_choice *choice, const char *home,
@@ -173,11 +161,11 @@ int user_credentials_find(struct kube_credentials *ret, const struct user_choice
         int rc = add_files(&files, choice, home, list, err);
 
         if (rc == 0)
-                rc = find(&found, &files, choice, err);
+                rc = find_credentials(&found, &files, choice, err);
         files_done(&files);
         if (rc < 0)
                 return -1;
-        if (apply(&found, choice, err) < 0) {
+        if (apply_choice(&found, choice, err) < 0) {
                 kube_credentials_done(&found);
                 return -1;
         }

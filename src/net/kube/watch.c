@@ -11,9 +11,10 @@
 #include "base/strbuf.h"
 #include "base/text.h"
 #include "base/backoff.h"
-#include "net/kube/client_parts.h"
 #include "net/kube/list.h"
 #include "net/kube/object.h"
+#include "net/kube/reply.h"
+#include "net/kube/transport.h"
 #include "net/kube/watch_lines.h"
 
 #define KEY_LIMIT ((size_t)512) /* Kubernetes names have at most 253 bytes */
@@ -77,7 +78,7 @@ static bool report_left_out(struct kube_watch *watch)
 }
 
 /* An object that was too large is so no more, or is gone. */
-static bool readmit(struct kube_watch *watch, const char *key)
+static bool watch_readmit(struct kube_watch *watch, const char *key)
 {
         return json_object_del(watch->left_out, key) < 0 || report_left_out(watch);
 }
@@ -128,21 +129,21 @@ static void stop_activity(struct kube_watch *watch)
         watch_lines_init(&watch->lines, KUBE_WATCH_LINE_LIMIT);
 }
 
-static void rest(struct kube_watch *watch, uint64_t ms)
+static void watch_rest(struct kube_watch *watch, uint64_t ms)
 {
         stop_activity(watch);
         uv_update_time(kube_client_loop(watch->client));
         uv_timer_start(&watch->timer, on_watch_timer, ms + 1, 0); /* the loop's clock is cut to milliseconds */
 }
 
-static void wait_for(struct kube_watch *watch, uint64_t asked_ms)
+static void watch_wait(struct kube_watch *watch, uint64_t asked_ms)
 {
-        rest(watch, backoff_next(&watch->backoff, asked_ms, kube_client_random()));
+        watch_rest(watch, backoff_next(&watch->backoff, asked_ms, backoff_random()));
 }
 
 static void watch_fail(struct kube_watch *watch, const struct error *err, uint64_t asked_ms)
 {
-        wait_for(watch, asked_ms);
+        watch_wait(watch, asked_ms);
         report_trouble(watch, err);
 }
 
@@ -153,7 +154,7 @@ static void list_again(struct kube_watch *watch)
 }
 
 /* An event that cannot be parsed may have been a change, so list again. */
-static void fail_anew(struct kube_watch *watch, struct error *err)
+static void watch_list_after_failure(struct kube_watch *watch, struct error *err)
 {
         error_prefix(err, "watch %.200s", watch->options.path);
         list_again(watch);
@@ -189,7 +190,7 @@ static bool watch_forget(struct kube_watch *watch, json_t *object)
 
         if (!key)
                 return true;
-        if (!readmit(watch, key))
+        if (!watch_readmit(watch, key))
                 return false;
         if (json_object_del(watch->known, key) < 0)
                 return true;
@@ -240,7 +241,7 @@ static bool forget_vanished(struct kube_watch *watch)
 }
 
 /* False if the watch failed, or its owner closed it. */
-static bool see(struct kube_watch *watch, json_t *object)
+static bool watch_see(struct kube_watch *watch, json_t *object)
 {
         _free_ char *key = key_of(object);
         const char *version = object_text(object, "metadata", "resourceVersion", NULL);
@@ -253,18 +254,18 @@ static bool see(struct kube_watch *watch, json_t *object)
         if (check_bounds(watch, key, version, &err) < 0) {
                 watch->round++; /* what can no longer be followed counts as gone, or its end would never be heard of */
                 if (forget_vanished(watch))
-                        fail_anew(watch, &err);
+                        watch_list_after_failure(watch, &err);
                 return false;
         }
         json_object_set_new(watch->known, key, json_pack("[s, I]", version ? version : "", watch->round));
-        return readmit(watch, key) && (is_same || watch_report(watch, KUBE_PRESENT, object));
+        return watch_readmit(watch, key) && (is_same || watch_report(watch, KUBE_PRESENT, object));
 }
 
 /* ---- listing ---- */
 
 static void on_listed_object(json_t *object, void *data)
 {
-        see(data, object);
+        watch_see(data, object);
 }
 
 /* If it is known, then as it was: it counts as seen. */
@@ -332,7 +333,7 @@ static void on_error_event(struct kube_watch *watch, const json_t *status)
 
         if (code == 410) {
                 list_again(watch);
-                wait_for(watch, 0);
+                watch_wait(watch, 0);
                 return;
         }
         status_error(&err, code > 0 && code < 1000 ? (unsigned int)code : 500, status);
@@ -347,7 +348,7 @@ static bool on_watch_event(struct kube_watch *watch, const struct watch_event *e
         case WATCH_ADDED:
         case WATCH_MODIFIED:
                 set_version(watch, event->object);
-                return see(watch, event->object);
+                return watch_see(watch, event->object);
         case WATCH_DELETED:
                 set_version(watch, event->object);
                 return watch_forget(watch, event->object);
@@ -388,7 +389,7 @@ static void on_body(const char *bytes, size_t size, void *data)
                 json_decref(event.object);
         }
         if (rc < 0)
-                fail_anew(watch, &err);
+                watch_list_after_failure(watch, &err);
 }
 
 static void on_refused(struct kube_watch *watch, const struct transfer_end *end)
@@ -402,7 +403,7 @@ static void on_refused(struct kube_watch *watch, const struct transfer_end *end)
         }
         if (end->status == 410) {
                 list_again(watch);
-                wait_for(watch, 0);
+                watch_wait(watch, 0);
                 return;
         }
         reply_read(&reply, "watch", watch->options.path, end);
@@ -425,7 +426,7 @@ static void on_watch_end(const struct transfer_end *end, void *data)
         watch->is_identity_renewed = false;
         if (end->error && end->error->kind == ERROR_INVALID) {
                 err = *end->error;
-                fail_anew(watch, &err);
+                watch_list_after_failure(watch, &err);
                 return;
         }
         uv_update_time(kube_client_loop(watch->client));
@@ -435,17 +436,18 @@ static void on_watch_end(const struct transfer_end *end, void *data)
                 watch->backoff.failures = 0;
                 kube_watch_begin(watch);
         } else if (stood_ms < watch->backoff.least_ms) {
-                wait_for(watch, 0); /* otherwise a server that ends each watch at once would be asked without a pause */
+                /* Without a pause a server that ends each watch at once would be asked all the time. */
+                watch_wait(watch, 0);
         } else {
                 watch->backoff.failures = 0;
-                rest(watch, kube_client_random() % (watch->backoff.least_ms * KUBE_WATCH_SPREAD));
+                watch_rest(watch, backoff_random() % (watch->backoff.least_ms * KUBE_WATCH_SPREAD));
         }
 }
 
 static void begin_watch(struct kube_watch *watch)
 {
         _cleanup_(strbuf_done) struct strbuf query = STRBUF_INIT;
-        unsigned int seconds = watch->options.seconds + kube_client_random() % watch->options.seconds;
+        unsigned int seconds = watch->options.seconds + backoff_random() % watch->options.seconds;
         struct transfer_request request = {
                 .method = "GET",
                 .path = watch->options.path,
@@ -483,11 +485,6 @@ static void kube_watch_begin(struct kube_watch *watch)
 
 /* ---- start and end ---- */
 
-static char *watch_copy(const char *text)
-{
-        return text ? xstrdup(text) : NULL;
-}
-
 struct kube_watch *kube_watch_new(struct kube_client *client, const struct kube_watch_options *options)
 {
         struct kube_watch *watch = xcalloc(1, sizeof(*watch));
@@ -495,8 +492,8 @@ struct kube_watch *kube_watch_new(struct kube_client *client, const struct kube_
         watch->client = client;
         watch->options = *options;
         watch->options.path = xstrdup(options->path);
-        watch->options.field_selector = watch_copy(options->field_selector);
-        watch->options.label_selector = watch_copy(options->label_selector);
+        watch->options.field_selector = xstrdup(options->field_selector);
+        watch->options.label_selector = xstrdup(options->label_selector);
         if (!options->objects)
                 watch->options.objects = KUBE_WATCH_OBJECTS;
         if (!options->seconds)

@@ -44,7 +44,7 @@ struct exposition {
 
 /* |name| is borrowed until the next family. The name of a counter ends with _total. |help|: one line, a sentence. */
 void exposition_family(struct exposition *exposition, const char *name, enum exposition_type type, const char *help);
-/* Of the newest family. */
+/* A sample of the newest family. */
 void exposition_sample(struct exposition *exposition, const struct exposition_label *labels, double value);
 
 /* The page, for the caller to free; the exposition is empty afterwards. */

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/macro.h"
 #include "base/text.h"
+#include "base/io/closing.h"
 #include "net/http/server.h"
 #include "net/metrics/exposition.h"
 #include "net/metrics/openmetrics.h"
@@ -31,6 +32,7 @@ struct metrics_http {
         struct http_server *server;
         struct shared_page shared[PAGES];
         uv_timer_t expiry; /* runs while there are shared pages, until all of them are too old */
+        struct closing closing;
 };
 
 /* ---- pages ---- */
@@ -130,10 +132,10 @@ static void answer_node(struct metrics_http *http, struct http_request *request)
 
 static void answer_health(struct metrics_http *http, struct http_request *request)
 {
-        _free_ char *ailment = http->options.ailment(http->options.data);
-        _free_ char *text = xasprintf("%s\n", ailment ? ailment : "ok");
+        _free_ char *reason = http->options.unhealthy_reason(http->options.data);
+        _free_ char *text = xasprintf("%s\n", reason ? reason : "ok");
 
-        http_request_answer_plain(request, ailment ? 503 : 200, text);
+        http_request_answer_plain(request, reason ? 503 : 200, text);
 }
 
 /* ---- who may read ---- */
@@ -262,17 +264,13 @@ unsigned int metrics_http_port(const struct metrics_http *http)
         return http_server_port(http->server);
 }
 
-static void on_closed(uv_handle_t *handle)
-{
-        free(container_of(handle, struct metrics_http, expiry));
-}
-
 struct metrics_http *metrics_http_close(struct metrics_http *http)
 {
         if (!http)
                 return NULL;
         http_server_close(http->server);
         on_expiry(&http->expiry);
-        uv_close((uv_handle_t *)&http->expiry, on_closed);
+        closing_close(&http->closing, &http->expiry);
+        closing_end(&http->closing, free, http);
         return NULL;
 }

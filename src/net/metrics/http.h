@@ -46,7 +46,7 @@ struct metrics_http_options {
          * `?processes=1`
          */
         char *(*node)(bool has_history, bool has_processes, void *data);
-        char *(*ailment)(void *data); /* why all is not well, one sentence, which is freed; NULL: well */
+        char *(*unhealthy_reason)(void *data); /* one sentence, which is freed; NULL: healthy */
         /*
          * May |asker| read the page of that path? Asked for /metrics and /node, of local clients
          * (http_request_is_local()) only where |asks_local|. |done| is called once, at once or later, or cancel() ends

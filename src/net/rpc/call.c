@@ -176,7 +176,7 @@ static void submit_response(struct rpc_call *call)
 }
 
 /*
- * What nghttp2 asks for the next DATA frame. The bytes do not pass through its buffer: rpc_call_put_data() copies them
+ * nghttp2 calls this for the next DATA frame. The bytes do not pass through its buffer: rpc_call_put_data() copies them
  * once, from the message to the output. A frame never holds parts of two messages, which keeps this simple and costs
  * nothing where messages are answers.
  */
@@ -246,7 +246,7 @@ static void set_status(struct rpc_call *call, enum rpc_status status, const char
 {
         call->is_finished = true;
         call->status = status;
-        call->text = text ? xstrdup(text) : NULL;
+        call->text = xstrdup(text);
 }
 
 void rpc_call_refuse(struct rpc_call *call, const char *http_status, enum rpc_status status, const char *text)

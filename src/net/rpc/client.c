@@ -5,9 +5,10 @@
 #include "net/rpc/client.h"
 
 #include <assert.h>
-#include <sys/un.h>
 
 #include "base/alloc.h"
+#include "base/io/closing.h"
+#include "base/io/unix_socket.h"
 #include "net/rpc/link.h"
 
 struct rpc_client {
@@ -17,24 +18,19 @@ struct rpc_client {
         uv_connect_t connect;
         struct rpc_client_options options;
         char *path;
-        size_t handles;
+        struct closing closing;
         bool is_connected;
         bool is_closing;
         uint8_t *buffer;
 };
 
-static void forget_handle(struct rpc_client *client)
+static void rpc_client_free(void *data)
 {
-        if (--client->handles > 0)
-                return;
+        struct rpc_client *client = data;
+
         free(client->buffer);
         free(client->path);
         free(client);
-}
-
-static void on_client_timer_closed(uv_handle_t *handle)
-{
-        forget_handle(container_of(handle, struct rpc_client, timer));
 }
 
 /* ---- time ---- */
@@ -99,7 +95,7 @@ static void on_over(struct rpc_link *link, const struct error *reason)
 
 static void on_rpc_client_closed(struct rpc_link *link)
 {
-        forget_handle(container_of(link, struct rpc_client, link));
+        closing_release(&container_of(link, struct rpc_client, link)->closing);
 }
 
 static const struct rpc_link_events client_events = {on_moved, on_over, on_rpc_client_closed};
@@ -130,14 +126,13 @@ int rpc_client_new(struct rpc_client **ret, uv_loop_t *loop, const char *path, c
         struct sockaddr_un address;
         struct rpc_client *client;
 
-        if (rpc_link_address(path, &address, err) < 0)
+        if (unix_socket_address(&address, path, err) < 0)
                 return -1;
         client = xcalloc(1, sizeof(*client));
         client->loop = loop;
         client->options = *options;
         client->path = xstrdup(path);
         client->buffer = xmalloc(RPC_LINK_BUFFER_SIZE);
-        client->handles = 2;
         uv_pipe_init(loop, &client->link.pipe, 0);
         uv_timer_init(loop, &client->timer);
         rpc_link_init(&client->link, rpc_session_new_client(&session_options), &client_events, client->buffer);
@@ -167,7 +162,9 @@ struct rpc_client *rpc_client_close(struct rpc_client *client)
         assert(!client->is_closing);
         client->is_closing = true;
         rpc_session_end(client->link.session, RPC_CANCELLED, "the client was closed");
-        uv_close((uv_handle_t *)&client->timer, on_client_timer_closed);
+        closing_close(&client->closing, &client->timer);
+        closing_hold(&client->closing);
         rpc_link_close(&client->link);
+        closing_end(&client->closing, rpc_client_free, client);
         return NULL;
 }

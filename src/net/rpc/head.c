@@ -65,7 +65,7 @@ static enum rpc_status parse_grpc_status(const char *value, size_t size)
 {
         unsigned int status = 0;
 
-        /* What is no number was not written by a gRPC server; a code that we do not know is just that. */
+        /* A gRPC server writes a number; a number that we do not know counts as UNKNOWN. */
         if (size == 0 || size > 3)
                 return RPC_INTERNAL;
         for (size_t i = 0; i < size; i++) {

@@ -1,8 +1,6 @@
 #include "net/rpc/link.h"
 
-#include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 void rpc_link_init(
         struct rpc_link *link, struct rpc_session *session, const struct rpc_link_events *events, uint8_t *buffer)
@@ -15,20 +13,6 @@ void rpc_link_init(
 int64_t rpc_link_now(const uv_loop_t *loop)
 {
         return (int64_t)uv_now(loop);
-}
-
-int rpc_link_address(const char *path, struct sockaddr_un *ret_address, struct error *err)
-{
-        size_t most = sizeof(ret_address->sun_path) - 1;
-
-        if (path[0] == '\0')
-                return error_set(err, ERROR_INVALID, "the path of the socket is empty");
-        if (strlen(path) > most)
-                return error_set(err, ERROR_INVALID, "socket '%s': the path has %zu bytes, at most %zu are possible",
-                        path, strlen(path), most);
-        *ret_address = (struct sockaddr_un){.sun_family = AF_UNIX};
-        memcpy(ret_address->sun_path, path, strlen(path));
-        return 0;
 }
 
 /* ---- the end ---- */

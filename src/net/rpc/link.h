@@ -65,7 +65,3 @@ void rpc_link_leave(struct rpc_link *link);
 
 /* The loop's clock, which every session is given. */
 int64_t rpc_link_now(const uv_loop_t *loop);
-
-/* An address of |path|; an error names what is wrong with it. */
-struct sockaddr_un;
-int rpc_link_address(const char *path, struct sockaddr_un *ret_address, struct error *err) MUST_USE;

@@ -8,11 +8,12 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/list.h"
+#include "base/io/closing.h"
+#include "base/io/unix_socket.h"
 #include "net/rpc/link.h"
 
 #define BACKLOG 128
@@ -37,7 +38,7 @@ struct rpc_server {
         struct list connections;
         size_t n_connections;
         int64_t resume_ms; /* when |listener| is looked at again, RPC_NO_DEADLINE if it is not paused */
-        size_t handles;    /* not closed yet; the server is freed with the last */
+        struct closing closing;
         uint8_t *buffer;
         bool is_closing;
         int64_t grace_ms; /* when a closing server stops waiting */
@@ -58,24 +59,18 @@ static struct connection *connection_of(struct list *in_server)
         return container_of(in_server, struct connection, in_server);
 }
 
-static void forget_handle(struct rpc_server *server)
+static void rpc_server_free(void *data)
 {
+        struct rpc_server *server = data;
         void (*closed)(void *data) = server->closed;
-        void *data = server->data;
+        void *context = server->data;
 
-        if (--server->handles > 0)
-                return;
         assert(list_is_empty(&server->connections));
         free(server->buffer);
         free(server->path);
         free(server);
         if (closed)
-                closed(data);
-}
-
-static void on_server_handle_closed(uv_handle_t *handle)
-{
-        forget_handle(handle->data);
+                closed(context);
 }
 
 /* ---- time ---- */
@@ -182,8 +177,10 @@ static void on_over(struct rpc_link *link, const struct error *reason UNUSED)
 
 static void close_timer_if_last(struct rpc_server *server)
 {
-        if (server->is_closing && server->n_connections == 0 && !uv_is_closing((uv_handle_t *)&server->timer))
-                uv_close((uv_handle_t *)&server->timer, on_server_handle_closed);
+        if (!server->is_closing || server->n_connections > 0 || uv_is_closing((uv_handle_t *)&server->timer))
+                return;
+        closing_close(&server->closing, &server->timer);
+        closing_end(&server->closing, rpc_server_free, server);
 }
 
 static void on_rpc_server_closed(struct rpc_link *link)
@@ -197,7 +194,6 @@ static void on_rpc_server_closed(struct rpc_link *link)
         if (server->options.on_disconnect)
                 server->options.on_disconnect(server->options.service.context);
         close_timer_if_last(server);
-        forget_handle(server);
 }
 
 static const struct rpc_link_events connection_events = {on_moved, on_over, on_rpc_server_closed};
@@ -243,7 +239,6 @@ static void add_connection(struct rpc_server *server, int fd)
         rpc_session_set_owner(connection->link.session, connection, NULL);
         list_append(&server->connections, &connection->in_server);
         server->n_connections++;
-        server->handles++;
         if (uv_pipe_open(&connection->link.pipe, fd) < 0) {
                 close(fd);
                 rpc_link_close(&connection->link);
@@ -312,24 +307,13 @@ void rpc_call_flush(struct rpc_call *call)
 
 /* ---- the socket ---- */
 
-/*
- * Not uv_pipe_bind(): libuv would remove the file by its name at the end, even if it is somebody else's by then.
- */
 static int bind_socket(struct rpc_server *server, int *ret_fd, struct error *err)
 {
-        struct sockaddr_un address;
         struct stat status;
         _close_ int fd = -1;
 
-        if (rpc_link_address(server->path, &address, err) < 0)
+        if (unix_socket_bind(&fd, server->path, 0, err) < 0)
                 return -1;
-        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (fd < 0)
-                return error_errno(err, errno, "make a socket");
-        if (unlink(server->path) < 0 && errno != ENOENT)
-                return error_errno(err, errno, "remove what is at '%s'", server->path);
-        if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
-                return error_errno(err, errno, "bind '%s'", server->path);
         if (lstat(server->path, &status) < 0)
                 return error_errno(err, errno, "inspect '%s'", server->path);
         server->device = status.st_dev;
@@ -364,7 +348,6 @@ static int listen_on(struct rpc_server *server, struct error *err)
                 return error_errno(err, -r, "listen on '%s'", server->path);
         }
         server->fd = TAKE_FD(fd);
-        server->handles++;
         return 0;
 }
 
@@ -385,13 +368,11 @@ int rpc_server_new(struct rpc_server **ret, uv_loop_t *loop, const char *path, c
         server->armed_ms = RPC_NO_DEADLINE;
         list_init(&server->connections);
         uv_timer_init(loop, &server->timer);
-        server->timer.data = server;
-        server->handles = 1;
         if (listen_on(server, err) < 0) {
-                uv_close((uv_handle_t *)&server->timer, on_server_handle_closed);
+                closing_close(&server->closing, &server->timer);
+                closing_end(&server->closing, rpc_server_free, server);
                 return -1;
         }
-        server->listener.data = server;
         resume_listening(server);
         server->buffer = xmalloc(RPC_LINK_BUFFER_SIZE);
         *ret = server;
@@ -404,7 +385,7 @@ static void begin_to_close(struct rpc_server *server, void (*closed)(void *data)
         server->is_closing = true;
         server->closed = closed;
         server->data = data;
-        uv_close((uv_handle_t *)&server->listener, on_server_handle_closed);
+        closing_close(&server->closing, &server->listener);
         close(server->fd);
 }
 

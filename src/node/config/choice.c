@@ -78,14 +78,14 @@ static bool fall_back(const struct config_known *known, enum config_fallback str
         return false;
 }
 
-static bool is_set(const char *name)
+static bool name_is_set(const char *name)
 {
         return name && *name;
 }
 
 /* ---- texts ---- */
 
-static const char *list_names(const struct config_known *known, struct arena *arena)
+static const char *choice_list_names(const struct config_known *known, struct arena *arena)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         size_t shown = MIN(known->n_names, (size_t)SHOWN_NAMES);
@@ -100,7 +100,7 @@ static const char *list_names(const struct config_known *known, struct arena *ar
 static const char *mislead(const struct config_known *known, const struct config_rules *rules, bool label,
         bool by_default, struct arena *arena)
 {
-        const char *names = list_names(known, arena);
+        const char *names = choice_list_names(known, arena);
 
         if (label && by_default)
                 return arena_printf(arena,
@@ -117,12 +117,12 @@ static const char *mislead(const struct config_known *known, const struct config
 
 static const char *why_none(const struct config_known *known, const struct config_rules *rules, struct arena *arena)
 {
-        const char *label =
-                is_set(known->label) ? "the node's label names no existing configuration" : "the node has no label";
+        const char *label = name_is_set(known->label) ? "the node's label names no existing configuration"
+                                                      : "the node has no label";
 
         return arena_printf(arena, "%s, %s and no fallback strategy applies; there are: %s", label,
-                is_set(rules->default_name) ? "the default is not there" : "no default is set",
-                list_names(known, arena));
+                name_is_set(rules->default_name) ? "the default is not there" : "no default is set",
+                choice_list_names(known, arena));
 }
 
 struct config_choice config_choose(
@@ -140,11 +140,11 @@ struct config_choice config_choose(
                 choice.why = "there is no configuration at all";
         if (choice.why)
                 return choice;
-        if (is_set(known->label) && choice_take(known, known->label, CONFIG_BY_LABEL, &choice))
+        if (name_is_set(known->label) && choice_take(known, known->label, CONFIG_BY_LABEL, &choice))
                 return choice;
-        label_misleads = is_set(known->label);
-        default_misleads =
-                is_set(rules->default_name) && !choice_take(known, rules->default_name, CONFIG_BY_DEFAULT, &choice);
+        label_misleads = name_is_set(known->label);
+        default_misleads = name_is_set(rules->default_name) &&
+                           !choice_take(known, rules->default_name, CONFIG_BY_DEFAULT, &choice);
         for (size_t i = 0; choice.kind == CONFIG_CHOICE_NONE && i < rules->n_fallbacks; i++)
                 fall_back(known, rules->fallbacks[i], &choice);
         choice.misled = mislead(known, rules, label_misleads, default_misleads, arena);
@@ -160,7 +160,7 @@ struct config_choice config_choose_early(
 
         if (!known->has_names)
                 choice.why = "it is not known yet which configurations there are";
-        else if (!is_set(rules->default_name))
+        else if (!name_is_set(rules->default_name))
                 choice.why = "the node's label is not known yet, and no default is set";
         else if (!choice_take(known, rules->default_name, CONFIG_BY_DEFAULT, &choice))
                 choice.why = arena_printf(arena,

@@ -73,11 +73,11 @@ int config_place_read(const char *place, struct strbuf *content, struct error *e
                 return errno == ENOENT || errno == ENOTDIR ? CONFIG_PLACE_NOTHING
                                                            : error_errno(err, errno, "inspect '%s'", place);
         if (!S_ISREG(status.st_mode) && !S_ISCHR(status.st_mode)) /* /dev/null is the empty configuration */
-                return error_set(err, ERROR_INVALID, "'%s' is no file", place);
+                return error_set(err, ERROR_INVALID, "'%s' is not a regular file", place);
         return file_read(place, CONFIG_FILE_LIMIT, content, err);
 }
 
-/* Replaces whatever is at |place|, except a folder. */
+/* Replaces what |place| is now, except a folder. */
 static int turn_link(const char *place, const char *target, struct error *err)
 {
         _free_ char *temporary = xasprintf("%s.%d.new", place, (int)getpid());
@@ -107,7 +107,7 @@ static int folder_follow(const char *place, const char *target, struct error *er
         return leads_to(place, target) ? 0 : turn_link(place, target, err);
 }
 
-/* What cannot be removed does no harm. */
+/* A copy that cannot be removed does no harm. */
 static void remove_copies(const char *folder, const char *but)
 {
         DIR *entries = opendir(folder);

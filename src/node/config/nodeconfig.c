@@ -1,30 +1,71 @@
-#include "node/config/parts.h"
+#include "node/config/nodeconfig.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
+#include "base/io/filewatch.h"
 #include "base/log.h"
-#include "config/option.h"
+#include "node/config/choice.h"
+#include "node/config/outcome.h"
 #include "node/config/record.h"
+#include "node/config/source.h"
+#include "node/status/label.h"
 
 /* Without a recorded configuration, an agent waits this long for the label; then it uses the default. */
 #define PATIENCE_MS UINT64_C(3000)
 #define BY_FILE "file"
 
+struct agent_config {
+        struct agent_config_options options;
+        enum { BY_NOTHING, FROM_FILE, BY_NAME } kind;
+
+        const char *path; /* of the file, "" without one */
+        struct filewatch *file;
+
+        const char *map; /* the ConfigMap, "" without one */
+        struct config_rules rules;
+        struct kube_client *client;
+        struct config_source *source;
+        struct node_label *label;
+        enum {
+                LABEL_UNASKED, /* the cluster is not connected yet */
+                LABEL_AWAITED,
+                LABEL_LATE,   /* the wait for its first value is over */
+                LABEL_ABSENT, /* there is no API server to ask: this counts as a node without the label */
+        } label_state;
+        uv_timer_t patience;
+        bool is_settled; /* the wanted configuration is the one that the cluster wants */
+        bool is_stuck;   /* |wanted| is an earlier one: none can be chosen now, or the chosen one cannot be read */
+
+        struct config_version wanted;
+        struct config_version loaded;
+        char tried[SHA256_HEX + 1]; /* hash of the configuration that the agent last had to load */
+        struct config_outcome outcome;
+};
+
 /* ---- the choice ---- */
 
+static void choice_wait(struct agent_config *config, const char *why, bool is_start)
+{
+        config->is_stuck = !is_start;
+        config_outcome_wait(&config->outcome, &config->wanted, why, is_start);
+}
+
 /* Makes |name| the wanted configuration. False: it cannot be read. |name| is one of |names|, "" for the empty one. */
-static bool want(struct agent_config *config, const char *name, const char *by)
+static bool choice_want(struct agent_config *config, const char *name, const char *by)
 {
         struct strbuf content = STRBUF_INIT;
         struct error err;
 
         if (*name && config_source_read(config->source, name, &content, &err) < 0) {
                 strbuf_done(&content);
-                agent_config_report_unread(config, &err);
+                config->tried[0] = '\0';
+                config->is_stuck = true;
+                config_outcome_read(&config->outcome, &err);
                 return false;
         }
-        complaint_settle(&config->unread);
+        config_outcome_read(&config->outcome, NULL);
         config->is_stuck = false;
         config_version_set(&config->wanted, name, config_source_name(config->source), by, &content);
         return true;
@@ -35,30 +76,30 @@ static bool want(struct agent_config *config, const char *name, const char *by)
  * so that a changed folder has effect even without an API server. Not before the wait for the label is over, since the
  * label may name another one.
  */
-static bool choose_same(struct agent_config *config, const struct config_names *names)
+static bool nodeconfig_choose_same(struct agent_config *config, const struct config_names *names)
 {
         const char *name = config->wanted.name;
         _free_ char *why = NULL;
 
-        if (!config->is_late)
+        if (config->label_state != LABEL_LATE)
                 return false;
         for (size_t i = 0; *name && i < names->count; i++)
                 if (strcmp(names->names[i], name) == 0) {
-                        complaint_settle(&config->waiting);
-                        return want(config, name, config->wanted.by);
+                        config_outcome_choose(&config->outcome, NULL);
+                        return choice_want(config, name, config->wanted.by);
                 }
         if (!*name)
                 return false;
         why = xasprintf("%s has no '%s' any more, and the node's label cannot be read",
                 config_source_name(config->source), name);
-        agent_config_report_waiting(config, why, false);
+        choice_wait(config, why, false);
         return false;
 }
 
-static bool choose(struct agent_config *config)
+static bool nodeconfig_choose(struct agent_config *config)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        struct config_known known = {.has_label = config->is_connected && !config->label};
+        struct config_known known = {.has_label = config->label_state == LABEL_ABSENT};
         struct config_choice choice;
         struct config_names names;
         struct error err;
@@ -66,7 +107,7 @@ static bool choose(struct agent_config *config)
         if (!config->source)
                 return false;
         if (config_source_list(config->source, &names, &arena, &err) < 0) {
-                agent_config_report_waiting(config, err.text, err.kind == ERROR_UNAVAILABLE);
+                choice_wait(config, err.text, err.kind == ERROR_UNAVAILABLE);
                 return false;
         }
         known.has_names = true;
@@ -77,23 +118,23 @@ static bool choose(struct agent_config *config)
                 known.label = node_label_value(config->label);
         }
         if (!known.has_label && config->wanted.name)
-                return choose_same(config, &names);
-        choice = known.has_label || !config->is_late ? config_choose(&config->rules, &known, &arena)
-                                                     : config_choose_early(&config->rules, &known, &arena);
+                return nodeconfig_choose_same(config, &names);
+        choice = known.has_label || config->label_state != LABEL_LATE
+                         ? config_choose(&config->rules, &known, &arena)
+                         : config_choose_early(&config->rules, &known, &arena);
         if (choice.kind == CONFIG_CHOICE_NONE) {
-                agent_config_report_waiting(config, choice.why, !known.has_label);
+                choice_wait(config, choice.why, !known.has_label);
                 return false;
         }
-        complaint_settle(&config->waiting);
-        agent_config_report_fallback(config, &choice);
+        config_outcome_choose(&config->outcome, &choice);
         config->is_settled = known.has_label;
-        return want(config, choice.name ? choice.name : "", config_reason_name(choice.reason));
+        return choice_want(config, choice.name ? choice.name : "", config_reason_name(choice.reason));
 }
 
 /* If the wanted configuration differs from the last one that the agent was given, makes the agent load it. */
 static void nodeconfig_follow(struct agent_config *config)
 {
-        if (!choose(config))
+        if (!nodeconfig_choose(config))
                 return;
         if (strcmp(config->wanted.hash, config->tried) != 0) {
                 log_info(config->loaded.name ? "the configuration changed" : "configuration chosen",
@@ -106,16 +147,16 @@ static void nodeconfig_follow(struct agent_config *config)
                 return; /* it was refused */
         /* The content is the same, but the name or the rule may differ. */
         config_version_copy(&config->loaded, &config->wanted, true);
-        if (config->current.name && strcmp(config->current.hash, config->loaded.hash) == 0)
+        if (config_outcome_has(&config->outcome, &config->loaded))
                 agent_config_in_force(config);
 }
 
-static void on_change(void *data)
+static void on_nodeconfig_source(void *data)
 {
         nodeconfig_follow(data);
 }
 
-static void on_label(void *data)
+static void on_nodeconfig_label(void *data)
 {
         struct agent_config *config = data;
         const char *value = node_label_value(config->label);
@@ -128,7 +169,7 @@ static void on_late(uv_timer_t *timer)
 {
         struct agent_config *config = timer->data;
 
-        config->is_late = true;
+        config->label_state = LABEL_LATE;
         nodeconfig_follow(config);
 }
 
@@ -175,7 +216,7 @@ static int start_source(struct agent_config *config, const char *folder, const c
                 .folder = folder,
                 .client = config->client,
                 .map = map,
-                .changed = on_change,
+                .changed = on_nodeconfig_source,
                 .trouble = on_map_trouble,
                 .data = config,
         };
@@ -183,18 +224,47 @@ static int start_source(struct agent_config *config, const char *folder, const c
         return config_source_new(&config->source, &options, err);
 }
 
+/* Makes the last good configuration the wanted one, if there is a record and it can be loaded. */
+static void begin_with_record(struct agent_config *config, const char *path)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct strbuf content = STRBUF_INIT;
+        struct config_record record;
+        struct settings *settings = NULL;
+        struct config_text text;
+        struct error err;
+        int rc = config_record_read(&record, path, &arena, &err);
+
+        if (rc == CONFIG_RECORD_NONE)
+                return;
+        if (rc == 0) {
+                text = (struct config_text){.name = record.name, .text = record.content, .size = record.size};
+                rc = settings_new(&settings, config->options.options, &text, &err);
+        }
+        if (rc < 0) {
+                log_warn("the last good configuration cannot be used", LOG_ERR(&err));
+                return;
+        }
+        settings_unref(settings);
+        strbuf_append(&content, record.content, record.size);
+        config_version_set(&config->wanted, record.name, record.source, CONFIG_RECORD_BY, &content);
+        log_info("starting with the last good configuration", LOG_STR("config", config_version_name(&config->wanted)),
+                LOG_STR("source", record.source));
+}
+
 static int start_by_name(struct agent_config *config, const char *folder, const char *map, struct error *err)
 {
         const struct option_set *options = config->options.options;
+        char *record = xasprintf("%s/" CONFIG_RECORD_NAME, option_set_value(options, "mps-directory"));
 
         config->rules = config_rules_of(
                 option_set_value(options, "config-default"), option_set_value(options, "config-fallback-strategies"));
-        config->record = xasprintf("%s/" CONFIG_RECORD_NAME, option_set_value(options, "mps-directory"));
+        config_outcome_init(&config->outcome, record);
         if (!*folder && config_source_check_map(map, err) < 0)
                 return error_prefix(err, "config-map");
         if (!*option_set_value(options, "config-label"))
                 return error_set(err, ERROR_INVALID, "config-label: must not be empty");
-        agent_config_begin_with_record(config);
+        begin_with_record(config, record);
         if (!*folder)
                 return 0; /* the API server is asked once there is a client */
         return start_source(config, folder, NULL, err);
@@ -236,8 +306,7 @@ int agent_config_new(struct agent_config **ret, const struct agent_config_option
         config->map = map;
         config_version_drop(&config->wanted);
         config_version_drop(&config->loaded);
-        config_version_drop(&config->current);
-        config_version_drop(&config->recorded);
+        config_outcome_init(&config->outcome, NULL);
         config->kind = *path ? FROM_FILE : *folder || *map ? BY_NAME : BY_NOTHING;
         config->is_settled = config->kind != BY_NAME;
         if (config->kind == FROM_FILE)
@@ -257,7 +326,7 @@ static void watch_label(struct agent_config *config, struct node_watch *watch)
         const struct node_label_options options = {
                 .watch = watch,
                 .key = option_set_value(config->options.options, "config-label"),
-                .changed = on_label,
+                .changed = on_nodeconfig_label,
                 .trouble = on_label_trouble,
                 .data = config,
         };
@@ -269,13 +338,12 @@ static void watch_label(struct agent_config *config, struct node_watch *watch)
 int agent_config_connect(struct agent_config *config, const struct agent_config_cluster *cluster, struct error *err)
 {
         const char *map = config->map;
+        struct agent_config_cluster reported = *cluster;
 
-        config->events = cluster->events;
-        config->is_connected = true;
+        reported.has_annotations = cluster->has_annotations && config->kind != BY_NOTHING;
+        config_outcome_connect(&config->outcome, &reported);
         config->client = cluster->client;
-        config->watch = cluster->watch;
-        config->has_annotations = cluster->has_annotations;
-        config->node = xstrdup(cluster->node);
+        config->label_state = cluster->client ? LABEL_AWAITED : LABEL_ABSENT;
         if (config->kind != BY_NAME)
                 return 0;
         if (config->client) {
@@ -310,14 +378,12 @@ bool agent_config_is_settled(const struct agent_config *config)
 
 void agent_config_refresh(struct agent_config *config)
 {
-        complaint_settle(&config->waiting);
-        complaint_settle(&config->misled);
-        complaint_settle(&config->unread);
+        config_outcome_forget_complaints(&config->outcome);
         if (config->kind == BY_NAME)
-                choose(config);
+                nodeconfig_choose(config);
 }
 
-static int read_file(struct agent_config *config, struct error *err)
+static int nodeconfig_read_file(struct agent_config *config, struct error *err)
 {
         struct strbuf content = STRBUF_INIT;
 
@@ -336,7 +402,7 @@ static int nodeconfig_load(struct agent_config *config, struct settings **ret, s
         struct config_text text = {.name = "", .text = ""};
 
         config->tried[0] = '\0';
-        if (config->kind == FROM_FILE && read_file(config, err) < 0)
+        if (config->kind == FROM_FILE && nodeconfig_read_file(config, err) < 0)
                 return -1;
         if (wanted->name) {
                 text.name = config_version_name(wanted);
@@ -370,17 +436,43 @@ int agent_config_begin(struct agent_config *config, struct settings **ret, struc
         return settings_new(ret, config->options.options, &nothing, err);
 }
 
+void agent_config_refuse(struct agent_config *config, const struct error *err)
+{
+        if (config->kind != BY_NOTHING)
+                config_outcome_refuse(&config->outcome, err->text);
+}
+
+void agent_config_in_force(struct agent_config *config)
+{
+        /* If the wanted configuration could not be loaded, it is still wanted and refused. */
+        if (config->loaded.name)
+                config_outcome_accept(&config->outcome, &config->loaded,
+                        !config->is_stuck && strcmp(config->tried, config->loaded.hash) == 0);
+}
+
+void agent_config_serve(struct agent_config *config, bool is_serving)
+{
+        if (is_serving)
+                config_outcome_serve(
+                        &config->outcome, &config->loaded, &config->wanted, config->is_stuck || !config->loaded.name);
+        else
+                config_outcome_stop(&config->outcome);
+}
+
+bool agent_config_status(const struct agent_config *config, struct config_status *ret)
+{
+        if (!config || config->kind == BY_NOTHING)
+                return false;
+        *ret = config_outcome_status(&config->outcome);
+        return true;
+}
+
 static void free_config(uv_handle_t *handle)
 {
         struct agent_config *config = handle->data;
 
         config_version_drop(&config->wanted);
         config_version_drop(&config->loaded);
-        config_version_drop(&config->current);
-        config_version_drop(&config->recorded);
-        free(config->record);
-        free(config->node);
-        free(config->why);
         free(config);
 }
 
@@ -391,7 +483,7 @@ struct agent_config *agent_config_close(struct agent_config *config)
         filewatch_close(config->file);
         config_source_close(config->source);
         node_label_close(config->label);
-        node_apply_close(config->report);
+        config_outcome_done(&config->outcome);
         uv_close((uv_handle_t *)&config->patience, free_config);
         return NULL;
 }

@@ -9,14 +9,14 @@
  * By name, the agent does not wait for the API server if it has a record: it starts with the last good configuration,
  * which is on disk (node/config/record.h), and uses the label when that is known. Without a record it waits some
  * seconds for the label, since it is better to start a little later than to start with a wrong configuration and change
- * it; then it uses the default. Without a default it keeps waiting, whatever failOnInitError says, since the file that
+ * it; then it uses the default. Without a default it keeps waiting, also with failOnInitError, since the file that
  * would contain that setting is what it waits for. While the label cannot be read, the last chosen name stays, and new
  * content of that name is used.
  *
  *         waiting ──chosen──► wanted ──agent_config_load()──► loaded ──agent_config_in_force()──► in force
  *                                │                              │
  *                                └──cannot be read or parsed────┴──agent_config_refuse(): these GPUs cannot have it
- *                                   the one in force stays, the reason is told, and the next one wanted is tried
+ *                                   the one in force stays, the reason is logged, and the next one wanted is tried
  *
  * The accepted configuration, and a refused one with the reason, are reported in the log, in annotations of the node
  * (node/config/report.h), in events, and through agent_config_status() in the metrics. An agent that does not serve yet
@@ -83,7 +83,7 @@ void agent_config_refresh(struct agent_config *config);
 int agent_config_load(struct agent_config *config, struct settings **ret, struct error *err) MUST_USE;
 
 /*
- * The same for the start. If a configuration chosen by name is refused, this is no error, since the next one may be
+ * The same for the start. If a configuration chosen by name is refused, this is not an error, since the next one may be
  * good; the agent waits. A single file has no alternative, so it is an error.
  */
 int agent_config_begin(struct agent_config *config, struct settings **ret, struct error *err) MUST_USE;

@@ -20,7 +20,7 @@ static int parse(
         char now[SHA256_HEX + 1];
 
         if (!json_is_string(content) || !name || !source || !hash || generation < 1)
-                return error_set(err, ERROR_INVALID, "'%s' is no record of a configuration", path);
+                return error_set(err, ERROR_INVALID, "'%s' is not a record of a configuration", path);
         sha256_hex(json_string_value(content), json_string_length(content), now);
         if (strcmp(now, hash) != 0)
                 return error_set(err, ERROR_INVALID, "'%s': the content is not the one that was recorded", path);

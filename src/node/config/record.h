@@ -15,6 +15,7 @@
 #include "config/option.h"
 
 #define CONFIG_RECORD_NAME "configuration.json" /* in the MPS directory */
+#define CONFIG_RECORD_BY "last good"            /* the rule that chose a configuration of a record */
 
 struct config_record {
         uint64_t generation; /* how many were accepted on this node, including this one */

@@ -28,7 +28,7 @@ static void make_policy(struct health_policy *policy, const struct config *confi
                 const struct xid_rule *rule = &config->xid_rules[i];
 
                 if (!health_policy_add_rule(policy, rule->xid, rule->unhealthy))
-                        log_text(LOG_WARN, "config '%s' line %d: %u is no Xid, which are below %u; ignored",
+                        log_text(LOG_WARN, "config '%s' line %d: %u is not an Xid, which are below %u; ignored",
                                 config->path, rule->line, rule->xid, XID_MAX);
         }
 }

@@ -26,7 +26,7 @@ struct config_source {
 
 /* ---- a folder ---- */
 
-static void on_quiet(uv_timer_t *timer)
+static void on_source_quiet(uv_timer_t *timer)
 {
         struct config_source *source = timer->data;
 
@@ -41,7 +41,7 @@ static void on_hint(void *data)
         if (!uv_is_active((uv_handle_t *)&source->quiet))
                 source->first_hint_ms = now;
         if (now - source->first_hint_ms < CONFIG_SOURCE_PATIENCE_MS)
-                uv_timer_start(&source->quiet, on_quiet, CONFIG_SOURCE_QUIET_MS, 0);
+                uv_timer_start(&source->quiet, on_source_quiet, CONFIG_SOURCE_QUIET_MS, 0);
 }
 
 static void free_source(uv_handle_t *handle)
@@ -57,7 +57,7 @@ static void free_source(uv_handle_t *handle)
 
 /* ---- a ConfigMap ---- */
 
-static void on_object(enum kube_change change, json_t *object, void *data)
+static void on_source_object(enum kube_change change, json_t *object, void *data)
 {
         struct config_source *source = data;
 
@@ -95,7 +95,7 @@ int config_source_check_map(const char *map, struct error *err)
 
         if (!scope || !object_is_name(scope) || !object_is_name(slash + 1))
                 return error_set(err, ERROR_INVALID,
-                        "'%.300s' is no ConfigMap, must be its namespace and name: gpu/configs", map);
+                        "'%.300s' is not a ConfigMap, must be its namespace and name: gpu/configs", map);
         return 0;
 }
 
@@ -108,7 +108,7 @@ static void watch_map(struct config_source *source)
         const struct kube_watch_options options = {
                 .path = path,
                 .field_selector = selector,
-                .on_object = on_object,
+                .on_object = on_source_object,
                 .on_synced = on_source_synced,
                 .on_trouble = on_source_trouble,
                 .data = source,

@@ -35,7 +35,7 @@ static void retire(struct device_list *list, const struct resource *previous, co
 }
 
 /* An id that came back is no longer retired. */
-static void revive(struct device_list *list, const struct resource *resource)
+static void remove_from_retired(struct device_list *list, const struct resource *resource)
 {
         size_t kept = 0;
 
@@ -96,7 +96,7 @@ bool device_list_update(struct device_list *list, const struct resource *resourc
         if (changed) {
                 if (previous)
                         retire(list, previous, resource);
-                revive(list, resource);
+                remove_from_retired(list, resource);
                 add_draining(list, resource);
                 forget_oldest(list, resource->n_devices);
                 free(list->retired_usable);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/map.h"
 
 /* One container's devices of one resource. */
@@ -338,12 +339,13 @@ uint64_t holders_doubt(const struct holders *holders)
         uint64_t sum = 0;
 
         for (size_t i = 0; i < holders->n_all; i++) {
-                const struct held_devices *held = &holders->all[i];
-                uint64_t hash = UINT64_C(0xcbf29ce484222325);
+                const struct holder *holder = &holders->all[i].holder;
+                uint64_t hash = HASH_INIT;
 
-                for (const char *at = held->holder.is_doubtful ? held->holder.pod_uid : ""; *at; at++)
-                        hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
-                sum += held->holder.is_doubtful ? hash : 0; /* in any order */
+                if (!holder->is_doubtful)
+                        continue;
+                hash_add(&hash, holder->pod_uid, strlen(holder->pod_uid));
+                sum += hash; /* independent of the order */
         }
         return sum;
 }
@@ -390,9 +392,9 @@ static const char *say_holder(struct arena *arena, const struct holder *holder)
         return holder->pod_uid ? arena_strdup(arena, holder->pod_uid) : NULL;
 }
 
-size_t holders_all(const struct holders *holders, struct arena *arena, struct rollout_held **ret)
+size_t holders_all(const struct holders *holders, struct arena *arena, size_t n_more, struct rollout_held **ret)
 {
-        size_t count = 0;
+        size_t count = n_more;
 
         for (size_t i = 0; i < holders->n_all; i++)
                 count += holders->all[i].n_devices;

@@ -74,10 +74,10 @@ uint64_t holders_doubt(const struct holders *holders);
  */
 const struct map *holders_pods(const struct holders *holders);
 
-/* All held devices, of all resources, in |arena|. */
-size_t holders_all(const struct holders *holders, struct arena *arena, struct rollout_held **ret);
+/* All held devices, of all resources, in |arena|. |*ret| has room for |n_more| besides. */
+size_t holders_all(const struct holders *holders, struct arena *arena, size_t n_more, struct rollout_held **ret);
 
-/* What one container holds of one resource. */
+/* The devices of one resource that one container holds. */
 struct holder_devices {
         const struct holder *holder;
         const char *resource;

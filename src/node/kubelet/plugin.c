@@ -40,7 +40,7 @@ struct plugin {
         struct requests requests;
 
         char last_failure[sizeof(((struct error *)0)->text)]; /* logged once, not at every retry */
-        unsigned int open;                                    /* timers: its own and the one of |requests| */
+        struct closing closing;
         void (*closed)(void *data);
         void *closed_data;
 };
@@ -55,16 +55,9 @@ static void plugin_step(struct plugin *plugin, enum registration_event event);
 
 /* ---- the service ---- */
 
-static void finish_with(struct rpc_call *call, struct rpc_message *answer)
-{
-        rpc_call_send(call, answer);
-        rpc_message_unref(answer);
-        rpc_call_finish(call, RPC_OK, NULL);
-}
-
 static void handle_options(struct rpc_call *call, const uint8_t *message UNUSED, size_t size UNUSED, void *context)
 {
-        finish_with(call, convert_options(((struct plugin *)context)->asks_at_start));
+        requests_finish_call(call, convert_options(((struct plugin *)context)->asks_at_start));
 }
 
 static void handle_pre_start(struct rpc_call *call, const uint8_t *message, size_t size, void *context)
@@ -255,7 +248,7 @@ static void on_server_closed(void *data)
 /* Run from the loop, so that no step runs inside another one. */
 static void on_nothing_to_close(uv_timer_t *timer)
 {
-        plugin_step(timer->data, REGISTRATION_SERVER_CLOSED);
+        plugin_step(container_of(timer, struct plugin, timer), REGISTRATION_SERVER_CLOSED);
 }
 
 static void close_server(struct plugin *plugin)
@@ -271,14 +264,12 @@ static void close_server(struct plugin *plugin)
         rpc_server_close(server, CLOSE_GRACE_MS, on_server_closed, plugin);
 }
 
-static void on_plugin_part_closed(void *context)
+static void plugin_free(void *context)
 {
         struct plugin *plugin = context;
         void (*closed)(void *) = plugin->closed;
         void *data = plugin->closed_data;
 
-        if (--plugin->open)
-                return;
         rpc_message_unref(plugin->packed);
         device_list_done(&plugin->list);
         free(plugin->name);
@@ -286,14 +277,9 @@ static void on_plugin_part_closed(void *context)
         closed(data);
 }
 
-static void on_plugin_timer_closed(uv_handle_t *handle)
-{
-        on_plugin_part_closed(handle->data);
-}
-
 static void on_timeout(uv_timer_t *timer)
 {
-        plugin_step(timer->data, REGISTRATION_TIMEOUT);
+        plugin_step(container_of(timer, struct plugin, timer), REGISTRATION_TIMEOUT);
 }
 
 static void plugin_step(struct plugin *plugin, enum registration_event event)
@@ -329,7 +315,8 @@ static void plugin_step(struct plugin *plugin, enum registration_event event)
                 close_server(plugin);
                 break;
         case REGISTRATION_DONE:
-                uv_close((uv_handle_t *)&plugin->timer, on_plugin_timer_closed);
+                closing_close(&plugin->closing, &plugin->timer);
+                closing_end(&plugin->closing, plugin_free, plugin);
                 break;
         }
 }
@@ -348,8 +335,6 @@ struct plugin *plugin_new(const struct plugin_place *place, const char *resource
         plugin->name = xstrdup(resource_name);
         requests.resource_name = plugin->name;
         requests_init(&plugin->requests, &requests);
-        plugin->open = 2;
-        plugin->timer.data = plugin;
         list_init(&plugin->streams);
         registration_init(&plugin->registration);
         return plugin;
@@ -427,7 +412,7 @@ void plugin_set_resource(struct plugin *plugin, const struct plan *plan, const s
         log_unhealthy(&question);
 }
 
-bool plugin_is_asked_alike(const struct plugin *plugin, const struct plan *plan, const struct resource *resource)
+bool plugin_has_same_options(const struct plugin *plugin, const struct plan *plan, const struct resource *resource)
 {
         return plugin->asks_at_start == mps_limits_at_start(plan, resource);
 }
@@ -469,7 +454,7 @@ void plugin_close(struct plugin *plugin, void (*closed)(void *data), void *data)
         plugin->closed = closed;
         plugin->closed_data = data;
         /* The plan may be freed before the last connection is closed. */
-        requests_close(&plugin->requests, on_plugin_part_closed, plugin);
+        requests_close(&plugin->requests, &plugin->closing);
         plugin->list.resource = NULL;
         plugin_step(plugin, REGISTRATION_STOP);
 }

@@ -47,7 +47,7 @@ void plugin_set_resource(struct plugin *plugin, const struct plan *plan, const s
  * False: at registration kubelet got another option for PreStartContainer than |resource| needs, so a new plugin is
  * needed.
  */
-bool plugin_is_asked_alike(const struct plugin *plugin, const struct plan *plan, const struct resource *resource);
+bool plugin_has_same_options(const struct plugin *plugin, const struct plan *plan, const struct resource *resource);
 
 /* Asks |health| for every unit and the broker again; kubelet gets a new list if anything changed. */
 void plugin_refresh(struct plugin *plugin, device_list_health_fn *health, void *data);

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/io/deferred.h"
 #include "base/io/lock.h"
 #include "base/io/dirwatch.h"
 #include "node/kubelet/plugin.h"
@@ -31,7 +32,7 @@ struct plugins {
         char *kubelet_socket;
         struct dirwatch *watch;
         uv_timer_t lock_timer;
-        uv_idle_t settle; /* runs while something is to be told: at the end of this turn of the loop */
+        struct deferred settle; /* shows kubelet what has changed in this turn of the loop */
         bool plan_is_new;
         struct lock lock;
         bool is_serving;              /* it had the lock, and nobody else has had it since */
@@ -46,8 +47,8 @@ struct plugins {
         void (*on_stranded)(void *data);
         void (*on_serving)(bool is_serving, void *data);
         void *data;
-        bool closing;
-        unsigned int open; /* members and handles still to be closed */
+        bool is_closing;
+        struct closing closing;
         void (*closed)(void *data);
         void *closed_data;
 };
@@ -64,13 +65,12 @@ static bool unit_is_healthy(const struct unit *unit, void *data)
         return !unit_health_find(((const struct plugins *)data)->health, unit->uuid);
 }
 
-static void on_plugins_part_closed(struct plugins *plugins)
+static void plugins_free(void *context)
 {
+        struct plugins *plugins = context;
         void (*closed)(void *) = plugins->closed;
         void *data = plugins->closed_data;
 
-        if (--plugins->open || !plugins->closing)
-                return;
         lock_hand_over(&plugins->lock);
         free(plugins->directory);
         free(plugins->kubelet_socket);
@@ -88,9 +88,9 @@ static void on_plugin_closed(void *data)
         list_remove(&member->link);
         free(member->name);
         free(member);
-        if (!plugins->closing && plugins->plan && plugins->lock.fd >= 0)
+        if (!plugins->is_closing && plugins->plan && plugins->lock.fd >= 0)
                 carry_out_plan(plugins);
-        on_plugins_part_closed(plugins);
+        closing_release(&plugins->closing);
 }
 
 static void close_member(struct member *member)
@@ -106,7 +106,7 @@ static void close_members(struct plugins *plugins)
                 close_member(container_of(plugins->members.next, struct member, link));
 }
 
-static struct member *find_member(struct list *members, const char *name)
+static struct member *find_member(const struct list *members, const char *name)
 {
         LIST_FOR_EACH(link, members) {
                 struct member *member = container_of(link, struct member, link);
@@ -125,7 +125,7 @@ static struct member *add_member(struct plugins *plugins, const char *name)
         member->name = xstrdup(name);
         member->plugin = plugin_new(&plugins->place, name);
         list_append(&plugins->members, &member->link);
-        plugins->open++;
+        closing_hold(&plugins->closing);
         return member;
 }
 
@@ -143,7 +143,7 @@ static void carry_out_plan(struct plugins *plugins)
                 struct member *member = find_member(&plugins->members, resource->name);
                 bool is_new;
 
-                if (member && !plugin_is_asked_alike(member->plugin, plan, resource)) {
+                if (member && !plugin_has_same_options(member->plugin, plan, resource)) {
                         close_member(member);
                         member = NULL;
                 }
@@ -167,11 +167,10 @@ static void carry_out_plan(struct plugins *plugins)
 }
 
 /* Everything of one turn of the loop in one message a resource. */
-static void on_settle(uv_idle_t *idle)
+static void settle_plugins(void *data)
 {
-        struct plugins *plugins = idle->data;
+        struct plugins *plugins = data;
 
-        uv_idle_stop(idle);
         if (plugins->lock.fd < 0) {
                 /* They serve a plan that is about to go, on sockets that went with kubelet's directory. */
                 if (plugins->plan_is_new)
@@ -190,29 +189,29 @@ static void on_settle(uv_idle_t *idle)
 void plugins_settle(struct plugins *plugins)
 {
         if (plugins->plan_is_new)
-                on_settle(&plugins->settle);
+                deferred_flush(&plugins->settle);
 }
 
 void plugins_apply(struct plugins *plugins, const struct plan *plan)
 {
         plugins_settle(plugins);
-        /* the previous plan goes, and a request may come in this turn still. */
+        /* The previous plan is freed after this call; requests of this turn must not use it. */
         LIST_FOR_EACH(link, &plugins->members)
                 plugin_forget_previous(container_of(link, struct member, link)->plugin);
         plugins->plan = plan;
         plugins->plan_is_new = true;
-        uv_idle_start(&plugins->settle, on_settle);
+        deferred_schedule(&plugins->settle);
 }
 
 void plugins_refresh(struct plugins *plugins)
 {
-        uv_idle_start(&plugins->settle, on_settle);
+        deferred_schedule(&plugins->settle);
 }
 
 void plugins_flush(struct plugins *plugins)
 {
-        if (uv_is_active((uv_handle_t *)&plugins->settle) && !plugins->plan_is_new)
-                on_settle(&plugins->settle);
+        if (!plugins->plan_is_new)
+                deferred_flush(&plugins->settle);
 }
 
 bool plugins_repeat(struct plugins *plugins, const char *resource)
@@ -244,7 +243,7 @@ static void remove_stale_sockets(struct plugins *plugins)
         closedir(directory);
 }
 
-/* Compares kubelet's socket with what was last seen and tells the plugins. */
+/* Compares kubelet's socket with what was last seen and notifies the plugins. */
 static void check_for_kubelet(struct plugins *plugins)
 {
         struct file_identity now;
@@ -321,7 +320,7 @@ static void take_lock(struct plugins *plugins)
         if (rc == LOCK_BUSY)
                 give_way(plugins);
         else
-                report_lock(plugins, "not serving yet", err.text); /* the watch tells when the directory is there */
+                report_lock(plugins, "not serving yet", err.text); /* the watch reports when the directory is there */
 }
 
 /* |again|: it was removed the last time, too. */
@@ -342,7 +341,7 @@ static void check_directory(struct plugins *plugins, bool again)
 
 static void on_lock_timer(uv_timer_t *timer)
 {
-        check_directory(timer->data, true);
+        check_directory(container_of(timer, struct plugins, lock_timer), true);
 }
 
 static void on_directory_changed(void *data)
@@ -389,10 +388,7 @@ int plugins_new(struct plugins **ret, const struct plugins_options *options, str
                 return -1;
         }
         uv_timer_init(options->loop, &plugins->lock_timer);
-        plugins->lock_timer.data = plugins;
-        uv_idle_init(options->loop, &plugins->settle);
-        plugins->settle.data = plugins;
-        plugins->open = 2;
+        deferred_init(&plugins->settle, options->loop, settle_plugins, plugins);
         take_lock(plugins);
         check_for_kubelet(plugins);
         plugins->on_serving = options->on_serving;
@@ -400,29 +396,21 @@ int plugins_new(struct plugins **ret, const struct plugins_options *options, str
         return 0;
 }
 
-static void on_plugins_handle_closed(uv_handle_t *handle)
-{
-        on_plugins_part_closed(handle->data);
-}
-
 void plugins_close(struct plugins *plugins, void (*closed)(void *data), void *data)
 {
-        plugins->closing = true;
+        plugins->is_closing = true;
         plugins->closed = closed;
         plugins->closed_data = data;
         plugins->watch = dirwatch_close(plugins->watch);
         close_members(plugins);
-        uv_close((uv_handle_t *)&plugins->lock_timer, on_plugins_handle_closed);
-        uv_close((uv_handle_t *)&plugins->settle, on_plugins_handle_closed);
+        closing_close(&plugins->closing, &plugins->lock_timer);
+        deferred_close(&plugins->settle, &plugins->closing);
+        closing_end(&plugins->closing, plugins_free, plugins);
 }
 
 const struct device_list *plugins_list(const struct plugins *plugins, const char *resource)
 {
-        for (struct list *link = plugins->members.next; link != &plugins->members; link = link->next) {
-                const struct member *member = container_of(link, struct member, link);
+        const struct member *member = find_member(&plugins->members, resource);
 
-                if (strcmp(member->name, resource) == 0)
-                        return plugin_list(member->plugin);
-        }
-        return NULL;
+        return member ? plugin_list(member->plugin) : NULL;
 }

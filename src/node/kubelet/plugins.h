@@ -10,7 +10,7 @@
  *     waiting ──lock taken──► serving ──another agent has the lock──► waiting
  *
  * Until then nothing is served; the agent that waits takes over when the other one ends. The lock is on the directory
- * itself, and goes with it: where kubelet's directory is replaced, it is taken anew on the new one, and there another
+ * itself, and goes with it: where kubelet's directory is replaced, it is taken again on the new one, and there another
  * agent may be faster. While the directory is away, who served counts as serving, since nobody else can; a plan that
  * comes then closes what is served, and waits.
  *
@@ -32,7 +32,7 @@ struct plugins_options {
         uv_loop_t *loop;
         const char *kubelet_socket;       /* "": serve in the standard directory, but do not register */
         uint64_t poll_ms;                 /* of kubelet's directory, beside inotify; 0: 5,000 */
-        const struct unit_health *health; /* this and the next one must outlive the plugins */
+        const struct unit_health *health; /* it and |broker| must outlive the plugins */
         const struct broker *broker;      /* NULL: none */
         uint64_t bind_timeout_ms;         /* how long a request may wait for it; 0: BROKER_TIMEOUT_MS */
         /*
@@ -41,8 +41,8 @@ struct plugins_options {
          */
         void (*on_stranded)(void *data);
         /*
-         * plugins_is_serving() is another one now. From here on, that is: what was applied is served after the call, or
-         * is not served any more. Not out of plugins_new().
+         * Serving began or ended: what was applied is served after the call, or is not served any more. Not called from
+         * plugins_new().
          */
         void (*on_serving)(bool is_serving, void *data);
         void *data;
@@ -59,10 +59,7 @@ void plugins_apply(struct plugins *plugins, const struct plan *plan);
  */
 void plugins_settle(struct plugins *plugins);
 
-/*
- * False: the node is another agent's to command and to speak for, or will be somebody's when kubelet's directory is
- * there.
- */
+/* False: another agent serves this node, or kubelet's directory is missing. */
 bool plugins_is_serving(const struct plugins *plugins);
 
 /* Other units are healthy than before, or other ids unavailable by the broker: both are read again. */
@@ -71,12 +68,12 @@ void plugins_refresh(struct plugins *plugins);
 void plugins_flush(struct plugins *plugins);
 
 /*
- * Tells kubelet the list of a resource once more, for no other reason than that kubelet writes its checkpoint after
+ * Sends kubelet the list of a resource once more, for no other reason than that kubelet writes its checkpoint after
  * each list: there pods that have ended stay until then. False: kubelet does not listen to such a resource.
  */
 bool plugins_repeat(struct plugins *plugins, const char *resource);
 
-/* What kubelet is told of one resource, borrowed until the next turn of the loop; NULL: nothing. */
+/* The list that kubelet has of one resource, borrowed until the next turn of the loop; NULL: nothing. */
 const struct device_list *plugins_list(const struct plugins *plugins, const char *resource);
 
 /*

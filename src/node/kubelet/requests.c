@@ -29,7 +29,7 @@ struct request {
         bool is_running;
 };
 
-static void finish_with(struct rpc_call *call, struct rpc_message *answer)
+void requests_finish_call(struct rpc_call *call, struct rpc_message *answer)
 {
         rpc_call_send(call, answer);
         rpc_message_unref(answer);
@@ -150,7 +150,7 @@ void requests_prefer(struct requests *requests, struct rpc_call *call, const uin
         if (prefer_all(requests, message, size, &scratch, &answer, &err) < 0)
                 requests_refuse(requests, call, "GetPreferredAllocation", &err);
         else
-                finish_with(call, answer);
+                requests_finish_call(call, answer);
         arena_done(&scratch);
 }
 
@@ -195,8 +195,10 @@ struct reported {
         struct share share;
 };
 
-static void write_reported(struct requests *requests)
+static void write_reported(void *data)
 {
+        struct requests *requests = data;
+
         while (!list_is_empty(&requests->reported)) {
                 struct reported *reported = container_of(requests->reported.next, struct reported, link);
 
@@ -210,15 +212,10 @@ static void write_reported(struct requests *requests)
         }
 }
 
-static void on_after(uv_timer_t *after)
-{
-        write_reported(container_of(after, struct requests, after));
-}
-
 static void note_request_later(struct requests *requests, const struct allocate_answer *answer)
 {
         for (size_t i = 0; i < answer->n_parts; i++) {
-                const struct allocate_part *part = &answer->parts[i];
+                const struct mps_part *part = &answer->parts[i];
                 struct reported *reported = xcalloc(1, sizeof(*reported));
 
                 reported->unit = xstrdup(part->unit->uuid);
@@ -227,12 +224,13 @@ static void note_request_later(struct requests *requests, const struct allocate_
                 reported->share = part->share;
                 list_append(&requests->reported, &reported->link);
         }
-        uv_timer_start(&requests->after, on_after, 0, 0);
+        deferred_schedule(&requests->after);
 }
 
 static void requests_answer(struct request *request)
 {
-        finish_with(request->call, convert_allocate_response(request->answers, request->count, &request->arena));
+        requests_finish_call(
+                request->call, convert_allocate_response(request->answers, request->count, &request->arena));
         for (size_t i = 0; i < request->count; i++)
                 note_request_later(request->requests, &request->answers[i]);
 }
@@ -357,7 +355,7 @@ static int allocate_next(struct request *request, const struct resource *resourc
                 is_previous ? resource : resource_in_force(requests, container), &wanted, err);
 }
 
-static void go_on(struct request *request);
+static void do_containers(struct request *request);
 
 static void on_bound(const struct error *err, const struct allocate_binding *binding, void *context)
 {
@@ -377,7 +375,7 @@ static void on_bound(const struct error *err, const struct allocate_binding *bin
         else
                 request->n_done++;
         if (!request->is_running)
-                go_on(request);
+                do_containers(request);
 }
 
 /*
@@ -410,7 +408,7 @@ static void do_next_container(struct request *request)
  * Until all containers are done, or the broker answers later. It may also answer inside the question: then on_bound()
  * leaves the rest to this loop.
  */
-static void go_on(struct request *request)
+static void do_containers(struct request *request)
 {
         request->is_running = true;
         while (request->n_done < request->count && !request->failure.kind && !request->is_asked)
@@ -440,7 +438,7 @@ void requests_allocate(struct requests *requests, struct rpc_call *call, const u
                 return;
         }
         request->answers = ARENA_ARRAY(&request->arena, struct allocate_answer, request->count);
-        go_on(request);
+        do_containers(request);
 }
 
 /* ---- start and end ---- */
@@ -455,8 +453,7 @@ void requests_init(struct requests *requests, const struct requests_options *opt
                 requests->options.bind_timeout_ms = BROKER_TIMEOUT_MS;
         list_init(&requests->waiting);
         list_init(&requests->reported);
-        uv_timer_init(options->loop, &requests->after);
-        requests->open = 2;
+        deferred_init(&requests->after, options->loop, write_reported, requests);
 }
 
 void requests_set_resource(struct requests *requests, const struct plan *plan, const struct resource *resource)
@@ -474,27 +471,16 @@ void requests_forget_previous(struct requests *requests)
         requests->previous_resource = NULL;
 }
 
-static void on_requests_handle_closed(uv_handle_t *handle)
-{
-        struct requests *requests = handle->data;
-
-        if (--requests->open == 0)
-                requests->closed(requests->data);
-}
-
-void requests_close(struct requests *requests, void (*closed)(void *data), void *data)
+void requests_close(struct requests *requests, struct closing *closing)
 {
         struct request *first;
         struct error err;
 
-        requests->closed = closed;
-        requests->data = data;
         requests->resource = requests->previous_resource = NULL;
         say_withdrawn(requests, &err);
         while ((first = first_of(requests)))
                 requests_fail(first, &err);
         write_reported(requests);
-        requests->timer.data = requests->after.data = requests;
-        uv_close((uv_handle_t *)&requests->timer, on_requests_handle_closed);
-        uv_close((uv_handle_t *)&requests->after, on_requests_handle_closed);
+        closing_close(closing, &requests->timer);
+        deferred_close(&requests->after, closing);
 }

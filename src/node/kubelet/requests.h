@@ -16,6 +16,7 @@
 #include <uv.h>
 
 #include "base/list.h"
+#include "base/io/deferred.h"
 #include "node/kubelet/broker.h"
 #include "node/kubelet/tag.h"
 #include "net/rpc/session.h"
@@ -35,19 +36,19 @@ struct requests {
         const struct resource *previous_resource; /* for requests that kubelet made from the previous list; NULL at
                                                    * first */
         struct tag_pool tags;
-        struct list waiting;  /* for the broker, sorted by deadline */
-        uv_timer_t timer;     /* for the first deadline */
-        struct list reported; /* answered requests whose log line is not written yet */
-        uv_timer_t after;     /* writes those lines in the next turn of the loop */
-        unsigned int open;    /* of the two handles */
-        void (*closed)(void *data);
-        void *data;
+        struct list waiting;   /* for the broker, sorted by deadline */
+        uv_timer_t timer;      /* for the first deadline */
+        struct list reported;  /* answered requests whose log line is not written yet */
+        struct deferred after; /* writes those lines */
 };
+
+/* Answers the call with |answer|, and unrefs that. */
+void requests_finish_call(struct rpc_call *call, struct rpc_message *answer);
 
 void requests_init(struct requests *requests, const struct requests_options *options);
 
-/* Refuses waiting and future requests; |closed| is called from the loop, and then |requests| may be freed. */
-void requests_close(struct requests *requests, void (*closed)(void *data), void *data);
+/* Refuses waiting and future requests. |requests| may be freed when all of |closing| has closed. */
+void requests_close(struct requests *requests, struct closing *closing);
 
 /* The previous plan and resource are kept for requests that kubelet makes before it has the new list. */
 void requests_set_resource(struct requests *requests, const struct plan *plan, const struct resource *resource);

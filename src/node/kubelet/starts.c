@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "node/kubelet/convert.h"
+#include "node/kubelet/requests.h"
 #include "net/rpc/server.h"
 
 /* A start that the broker prepares. The call refers to it until the call ends, and the broker until it has answered. */
@@ -32,20 +33,15 @@ static void on_starts_call_ended(struct rpc_call *call UNUSED, void *data)
         free_unless_known(start);
 }
 
-static void say(struct rpc_call *call, const char *resource, const struct error *err)
+static void answer_start(struct rpc_call *call, const char *resource, const struct error *err)
 {
-        struct rpc_message *answer;
-
         if (err) {
                 log_warn("request refused", LOG_STR("resource", resource), LOG_STR("method", "PreStartContainer"),
                         LOG_ERR(err));
                 rpc_call_finish(call, rpc_status_of_error(err), err->text);
                 return;
         }
-        answer = convert_empty();
-        rpc_call_send(call, answer);
-        rpc_message_unref(answer);
-        rpc_call_finish(call, RPC_OK, NULL);
+        requests_finish_call(call, convert_empty());
 }
 
 static void on_started(const struct error *err, void *context)
@@ -58,7 +54,7 @@ static void on_started(const struct error *err, void *context)
                 free_unless_known(start);
                 return;
         }
-        say(call, start->resource, err);
+        answer_start(call, start->resource, err);
         if (start->is_handled)
                 rpc_call_flush(call); /* this ends the call and frees |start| */
 }
@@ -72,11 +68,11 @@ void starts_answer(
         struct error err;
 
         if (convert_start_request(&container, &arena, message, size, &err) < 0) {
-                say(call, resource, &err);
+                answer_start(call, resource, &err);
                 return;
         }
         if (!broker || !broker->start) {
-                say(call, resource, NULL);
+                answer_start(call, resource, NULL);
                 return;
         }
         start = xcalloc(1, sizeof(*start));

@@ -1,10 +1,5 @@
-/*
- * Memory that containers declare, added up by unit: a start that would be too much is refused where the sharing policy
- * says so, and events name the units whose containers have more than there is.
- */
-#include "node/ledger/declared_parts.h"
+#include "node/ledger/declared_room.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -13,18 +8,18 @@
 #include "plan/budget.h"
 
 /* A container without a name is one that only kubelet's record has, so that its start could not be noted. */
-static bool has_not_started(const struct ledger *ledger, const struct ledger_resource *shared,
+static bool has_not_started(const struct declared_containers *containers, const struct mps_resource *shared,
         const struct allocation *allocation, const struct holder *holder)
 {
-        return !(holder && !holder->container) && !declared_find_of(ledger, holder) &&
-               declared_is_asked_about(ledger, shared, allocation);
+        return !(holder && !holder->container) && !declared_containers_find_holder(containers, holder) &&
+               declared_containers_is_asked_about(containers, shared, allocation);
 }
 
 /*
  * A newer allocation has some of its ids: its container has ended, or is an init container, which ends before the other
  * starts.
  */
-static bool is_superseded(const struct ledger_resource *shared, const struct allocation *allocation)
+static bool is_superseded(const struct mps_resource *shared, const struct allocation *allocation)
 {
         for (size_t i = 0; i < allocation->n_devices; i++)
                 if (allocations_of_device(shared->allocations, allocation->devices[i]) != allocation)
@@ -33,7 +28,7 @@ static bool is_superseded(const struct ledger_resource *shared, const struct all
 }
 
 static bool has_any_of(
-        const struct ledger_resource *shared, const struct allocation *allocation, const struct checkpoint_entry *entry)
+        const struct mps_resource *shared, const struct allocation *allocation, const struct checkpoint_entry *entry)
 {
         for (size_t i = 0; i < entry->n_devices; i++)
                 for (size_t j = 0; j < allocation->n_devices; j++)
@@ -44,7 +39,7 @@ static bool has_any_of(
 }
 
 /* It is the container's own, or of one of its pod that runs before or after it. */
-static bool is_of(const struct checkpoint *container, const struct ledger_resource *shared,
+static bool is_of(const struct checkpoint *container, const struct mps_resource *shared,
         const struct allocation *allocation, const struct holder *holder)
 {
         for (size_t i = 0; i < container->n_entries; i++)
@@ -58,44 +53,44 @@ static bool is_of(const struct checkpoint *container, const struct ledger_resour
  * they are, may be NULL.
  */
 static uint64_t sum_of(
-        const struct ledger *ledger, const struct unit *unit, const struct checkpoint *except, struct strbuf *pods)
+        const struct declared_room *room, const struct unit *unit, const struct checkpoint *except, struct strbuf *pods)
 {
+        _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
+        const struct mps_resources_allocation *all;
+        size_t count = mps_resources_allocations(&room->core->resources, &scratch, &all);
         uint64_t sum = 0;
 
-        for (size_t i = 0; i < ledger->n_shared; i++) {
-                const struct ledger_resource *shared = &ledger->shared[i];
+        for (size_t i = 0; i < count; i++) {
+                const struct mps_resource *shared = all[i].shared;
+                const struct allocation *allocation = all[i].allocation;
                 const struct unit *own = resource_find_unit(shared->resource, unit->uuid);
+                unsigned int replicas = own ? mps_resource_replicas(shared, allocation, own) : 0;
+                const struct declared_container *container;
+                const struct holder *holder;
+                uint64_t mib;
 
-                for (size_t j = 0; own && j < allocations_count(shared->allocations); j++) {
-                        const struct allocation *allocation = allocations_get(shared->allocations, j);
-                        unsigned int replicas = ledger_replicas_of(shared, allocation, own);
-                        const struct declared_container *container;
-                        const struct holder *holder;
-                        uint64_t mib;
-
-                        if (replicas == 0 || is_superseded(shared, allocation))
-                                continue;
-                        holder = ledger_holder_of(ledger, shared, allocation);
-                        container = declared_find_of(ledger, holder);
-                        if ((container && container->is_refused) || has_not_started(ledger, shared, allocation, holder))
-                                continue;
-                        if (except && is_of(except, shared, allocation, holder))
-                                continue;
-                        mib = declared_share_in(container, shared->resource, own, replicas).memory_mib;
-                        sum += mib;
-                        if (pods && holder && holder->pod)
-                                strbuf_printf(pods, "%s%s/%s %llu MiB", pods->size ? ", " : "", holder->pod_namespace,
-                                        holder->pod, (unsigned long long)mib);
-                }
+                if (replicas == 0 || is_superseded(shared, allocation))
+                        continue;
+                holder = ledger_holder_of(room->core, shared, allocation);
+                container = declared_containers_find_holder(room->containers, holder);
+                if ((container && container->is_refused) ||
+                        has_not_started(room->containers, shared, allocation, holder) ||
+                        (except && is_of(except, shared, allocation, holder)))
+                        continue;
+                mib = declared_container_share(container, shared->resource, own, replicas).memory_mib;
+                sum += mib;
+                if (pods && holder && holder->pod)
+                        strbuf_printf(pods, "%s%s/%s %llu MiB", pods->size ? ", " : "", holder->pod_namespace,
+                                holder->pod, (unsigned long long)mib);
         }
         return sum;
 }
 
-int ledger_check_declared(struct ledger *ledger, const struct checkpoint *of, const struct mps_part *parts,
+int declared_room_check(const struct declared_room *room, const struct checkpoint *of, const struct mps_part *parts,
         size_t n_parts, struct error *err)
 {
         const char *name = of->entries[0].container;
-        struct declared_container *container = declared_find(ledger, of->entries[0].pod_uid, name);
+        struct declared_container *container = declared_containers_find(room->containers, of->entries[0].pod_uid, name);
 
         if (container)
                 container->is_refused = false;
@@ -107,7 +102,7 @@ int ledger_check_declared(struct ledger *ledger, const struct checkpoint *of, co
 
                 if (!unit->shared->section->refuses_overcommit || usable == 0)
                         continue;
-                others = sum_of(ledger, unit, of, NULL);
+                others = sum_of(room, unit, of, NULL);
                 if (others + own <= usable)
                         continue;
                 if (container)
@@ -122,7 +117,7 @@ int ledger_check_declared(struct ledger *ledger, const struct checkpoint *of, co
         return 0;
 }
 
-static void report_excess(struct ledger *ledger, const struct unit *unit, uint64_t sum, const char *pods)
+static void report_excess(const struct declared_room *room, const struct unit *unit, uint64_t sum, const char *pods)
 {
         const char *reason = node_event_reason(NODE_EVENT_DECLARED_TOO_MUCH);
         _free_ char *text = xasprintf(
@@ -133,40 +128,51 @@ static void report_excess(struct ledger *ledger, const struct unit *unit, uint64
         log_warn("containers declare more memory than their GPU has", LOG_STR("event", reason),
                 LOG_STR("unit", unit->uuid), LOG_UINT("declared_mib", sum),
                 LOG_UINT("usable_mib", budget_usable_mib(unit)), LOG_STR("pods", pods));
-        node_events_report(ledger->options.events, NODE_EVENT_DECLARED_TOO_MUCH, "%s", text);
-        ledger_report_pods(ledger, unit->uuid, NODE_EVENT_DECLARED_TOO_MUCH, text);
+        node_events_report(room->core->options.events, NODE_EVENT_DECLARED_TOO_MUCH, "%s", text);
+        pod_events_report(room->pod_events, unit->uuid, NODE_EVENT_DECLARED_TOO_MUCH, text);
 }
 
-/* Each once, until it is over. */
-void declared_judge(struct ledger *ledger)
+static void report_unit(const struct declared_room *room, const struct unit *unit, struct map *now, struct arena *arena)
+{
+        _cleanup_(strbuf_done) struct strbuf pods = STRBUF_INIT;
+        uint64_t usable = unit->shared ? budget_usable_mib(unit) : 0;
+        uint64_t sum = usable ? sum_of(room, unit, NULL, &pods) : 0;
+        bool was_exceeded = map_find(&room->exceeded, unit->uuid);
+
+        if (usable && sum > usable) {
+                map_add(now, arena_strdup(arena, unit->uuid), arena);
+                if (!was_exceeded)
+                        report_excess(room, unit, sum, pods.data);
+        } else if (was_exceeded) {
+                log_info("containers declare no more memory than their GPU has any more", LOG_STR("unit", unit->uuid),
+                        LOG_UINT("declared_mib", sum));
+        }
+}
+
+void declared_room_report(struct declared_room *room)
 {
         struct arena arena = ARENA_INIT;
         struct map now = MAP_INIT;
+        size_t count;
+        const struct mps_resource *all = mps_resources_all(&room->core->resources, &count);
 
-        for (size_t i = 0; i < ledger->n_shared; i++) {
-                const struct resource *resource = ledger->shared[i].resource;
+        for (size_t i = 0; i < count; i++)
+                for (size_t j = 0; j < all[i].resource->n_units; j++)
+                        if (all[i].resource->provisioning == PROVISIONING_DECLARED)
+                                report_unit(room, &all[i].resource->units[j], &now, &arena);
+        declared_room_forget(room);
+        room->exceeded = now;
+        room->arena = arena;
+}
 
-                if (resource->provisioning != PROVISIONING_DECLARED)
-                        continue;
-                for (size_t j = 0; j < resource->n_units; j++) {
-                        const struct unit *unit = &resource->units[j];
-                        _cleanup_(strbuf_done) struct strbuf pods = STRBUF_INIT;
-                        uint64_t usable = unit->shared ? budget_usable_mib(unit) : 0;
-                        uint64_t sum = usable ? sum_of(ledger, unit, NULL, &pods) : 0;
-                        bool was = map_find(&ledger->overdeclared, unit->uuid);
+void declared_room_init(struct declared_room *room, const struct ledger_core *core,
+        struct declared_containers *containers, struct pod_events *pod_events)
+{
+        *room = (struct declared_room){.core = core, .containers = containers, .pod_events = pod_events};
+}
 
-                        if (usable && sum > usable) {
-                                map_add(&now, arena_strdup(&arena, unit->uuid), ledger);
-                                if (!was)
-                                        report_excess(ledger, unit, sum, pods.size ? pods.data : "");
-                        } else if (was) {
-                                log_info("containers declare no more memory than their GPU has any more",
-                                        LOG_STR("unit", unit->uuid), LOG_UINT("declared_mib", sum));
-                        }
-                }
-        }
-        map_done(&ledger->overdeclared);
-        arena_done(&ledger->overdeclared_arena);
-        ledger->overdeclared = now;
-        ledger->overdeclared_arena = arena;
+void declared_room_forget(struct declared_room *room)
+{
+        map_done(&room->exceeded);
+        arena_done(&room->arena);
 }

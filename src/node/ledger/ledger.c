@@ -1,16 +1,316 @@
 #include "node/ledger/ledger.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
 
-#include "base/file.h"
-#include "node/ledger/parts.h"
+#include "node/ledger/allocator.h"
+#include "node/ledger/claim_daemons.h"
+#include "node/ledger/container_start.h"
+#include "node/ledger/granted.h"
 #include "plan/mps_wanted.h"
 
-/* ---- time ---- */
+struct ledger {
+        struct ledger_core core;
+        struct pod_events pod_events;
+        struct own_shm own_shm;
+        struct several several;
+        struct declared_containers declared_containers;
+        struct declared_room declared_room;
+        struct declared_pods declared_pods;
+        struct container_start start;
+        struct claim_set claims;
+        struct violations violations;
+        struct allocator allocator;
+        struct broker broker;
+        bool is_left; /* ledger_leave_gpus() */
+        struct closing closing;
+        void (*closed)(void *data);
+        void *closed_data;
+};
+
+/* ---- the broker ---- */
+
+static const bool *ledger_unavailable(const struct resource *resource, void *data)
+{
+        const struct ledger *ledger = data;
+        const struct mps_resource *shared = mps_resources_find(&ledger->core.resources, resource->name);
+
+        return shared && shared->resource == resource ? shared->unavailable : NULL;
+}
+
+static void ledger_bind(const struct resource *resource, const char *const *ids, size_t n_ids, broker_bound_fn *bound,
+        void *context, void *data)
+{
+        struct ledger *ledger = data;
+
+        allocator_bind(&ledger->allocator, resource, ids, n_ids, bound, context);
+}
+
+static void ledger_start(const char *resource, const char *const *ids, size_t n_ids, broker_started_fn *started,
+        void *context, void *data)
+{
+        struct ledger *ledger = data;
+
+        container_start(&ledger->start, resource, ids, n_ids, started, context);
+}
+
+const struct broker *ledger_broker(struct ledger *ledger)
+{
+        return &ledger->broker;
+}
+
+/* ---- the plan ---- */
+
+static void list_wanted(const struct ledger *ledger, struct arena *arena, struct mps_wanted *ret)
+{
+        if (ledger->is_left) {
+                *ret = (struct mps_wanted){.ends_clients = true};
+                return;
+        }
+        mps_wanted_of(ret, arena, ledger->core.plan);
+        claim_daemons_want(&ledger->claims, arena, ret);
+}
+
+/* Claims have changed: sends the wanted daemons to the supervisor if they are others now. */
+static void renew_wanted(struct ledger *ledger)
+{
+        struct daemons *daemons = &ledger->core.daemons;
+        _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
+        struct mps_wanted wanted;
+
+        if (!ledger->core.plan)
+                return;
+        list_wanted(ledger, &scratch, &wanted);
+        if (!daemons_are_wanted(daemons, &wanted)) {
+                daemons_want(daemons, &wanted);
+                daemons_send(daemons);
+        }
+        granted_send_names(&ledger->core, &ledger->claims);
+}
+
+void ledger_leave_gpus(struct ledger *ledger, bool is_left)
+{
+        ledger->is_left = is_left;
+        renew_wanted(ledger);
+}
+
+void ledger_apply(struct ledger *ledger, const struct plan *plan)
+{
+        struct ledger_core *core = &ledger->core;
+        _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
+        struct mps_wanted wanted;
+        bool is_first = !core->plan;
+
+        if (is_first)
+                daemons_raise_generation(&core->daemons, (uint64_t)ledger_now(core).date);
+        core->plan = plan;
+        list_wanted(ledger, &scratch, &wanted);
+        daemons_want(&core->daemons, &wanted);
+        mps_resources_apply(&core->resources, plan);
+        if (is_first)
+                container_start_all(&ledger->start);
+        daemons_send(&core->daemons);
+        holdings_begin(&core->holdings);
+        several_forget(&ledger->several);
+        several_check_soon(&ledger->several);
+        if (mps_resources_count(&core->resources) == 0)
+                granted_send(core, &ledger->claims); /* else once kubelet has said what is held */
+        claim_set_advance(&ledger->claims);
+        granted_send_names(core, &ledger->claims);
+}
+
+void ledger_leave(struct ledger *ledger)
+{
+        struct ledger_core *core = &ledger->core;
+
+        core->plan = NULL;
+        core->incarnation++; /* from here on another agent sees which containers start */
+        mps_resources_forget(&core->resources);
+        holdings_forget(&core->holdings);
+        several_forget(&ledger->several);
+        declared_containers_forget(&ledger->declared_containers);
+        declared_room_forget(&ledger->declared_room);
+        own_shm_forget(&ledger->own_shm);
+        violations_forget(&ledger->violations);
+        claim_set_forget(&ledger->claims);
+        daemons_forget(&core->daemons);
+}
+
+/* ---- what has changed ---- */
+
+void ledger_health_changed(struct ledger *ledger, const char *uuid)
+{
+        mps_resources_update_unit(&ledger->core.resources, uuid);
+}
+
+static void on_status(const struct mps_status *status, const char *reason, void *data)
+{
+        struct ledger *ledger = data;
+        struct ledger_core *core = &ledger->core;
+
+        daemons_set_status(&core->daemons, status);
+        if (core->is_closing)
+                return;
+        violations_note_status(&ledger->violations, reason);
+        mps_resources_update(&core->resources);
+        claim_set_advance(&ledger->claims);
+        core->options.on_change(core->options.data);
+}
+
+static void sync_allocations(struct ledger *ledger)
+{
+        struct ledger_core *core = &ledger->core;
+        size_t count;
+        struct mps_resource *all = mps_resources_all(&core->resources, &count);
+
+        allocator_renew_awaited(&ledger->allocator);
+        for (size_t i = 0; i < count; i++)
+                mps_resources_sync(&core->resources, &all[i], holdings_holders(&core->holdings), core->plan->inventory,
+                        ledger_clock(core) - HOLDINGS_GRACE_MS);
+        granted_send(core, &ledger->claims);
+}
+
+static void on_holdings_change(bool is_listed, void *data)
+{
+        struct ledger *ledger = data;
+
+        if (holdings_are_whole(&ledger->core.holdings))
+                sync_allocations(ledger);
+        if (!is_listed)
+                return;
+        declared_pods_read_next(&ledger->declared_pods);
+        own_shm_read_next(&ledger->own_shm);
+}
+
+/* ---- what is asked ---- */
+
+enum ledger_word ledger_held(struct ledger *ledger, struct arena *arena, struct rollout_held **ret, size_t *ret_count)
+{
+        struct ledger_core *core = &ledger->core;
+        enum ledger_word word = holdings_all(&core->holdings, arena, ret, ret_count);
+
+        if (core->plan)
+                mps_resources_name_units(&core->resources, arena, *ret, *ret_count);
+        else
+                mps_resources_name_recorded_units(&core->resources, arena, *ret, *ret_count);
+        return word;
+}
+
+const char *ledger_list_folder(const struct ledger *ledger)
+{
+        return holdings_folder(&ledger->core.holdings);
+}
+
+void ledger_ask(struct ledger *ledger)
+{
+        holdings_ask(&ledger->core.holdings);
+}
+
+bool ledger_containers(
+        const struct ledger *ledger, struct arena *arena, const struct holder_devices **ret, size_t *ret_count)
+{
+        const struct holders *holders = holdings_holders(&ledger->core.holdings);
+
+        if (!holders)
+                return false;
+        *ret_count = holders_containers(holders, arena, ret);
+        return true;
+}
+
+void ledger_report_pods(struct ledger *ledger, const char *unit, enum node_event event, const char *text)
+{
+        pod_events_report(&ledger->pod_events, unit, event, text);
+}
+
+static struct ledger_allocation measure_allocation(
+        const struct ledger *ledger, const struct mps_resource *shared, const struct allocation *allocation)
+{
+        const struct unit *unit = allocation->unit ? resource_find_unit(shared->resource, allocation->unit) : NULL;
+        struct ledger_allocation measured = {
+                .allocation = allocation,
+                .holder = ledger_holder_of(&ledger->core, shared, allocation),
+                .threads_permille = 1000,
+        };
+
+        if (unit) {
+                bool is_guess;
+                struct share share = declared_containers_share(&ledger->declared_containers, shared, allocation, unit,
+                        mps_resource_replicas(shared, allocation, unit), &is_guess);
+
+                measured.tier = ledger_tier(&ledger->core, shared->resource, unit);
+                measured.limit_mib = share.memory_mib;
+                measured.threads_permille = share.threads_permille;
+        }
+        return measured;
+}
+
+size_t ledger_allocations(
+        const struct ledger *ledger, const char *resource, struct arena *arena, const struct ledger_allocation **ret)
+{
+        const struct mps_resources_allocation *all;
+        size_t n_all = mps_resources_allocations(&ledger->core.resources, arena, &all);
+        struct ledger_allocation *allocations = ARENA_ARRAY(arena, struct ledger_allocation, n_all);
+        size_t count = 0;
+
+        *ret = allocations;
+        for (size_t i = 0; i < n_all; i++)
+                if (strcmp(all[i].shared->resource->name, resource) == 0)
+                        allocations[count++] = measure_allocation(ledger, all[i].shared, all[i].allocation);
+        return count;
+}
+
+void ledger_measure(const struct ledger *ledger, struct ledger_measures *ret)
+{
+        violations_measure(&ledger->violations, ret);
+}
+
+/* ---- DRA claims ---- */
+
+void ledger_claim(struct ledger *ledger, const struct ledger_claim *claim, ledger_claimed_fn *done, void *data)
+{
+        if (!claim_set_add(&ledger->claims, claim, done, data))
+                return;
+        renew_wanted(ledger);
+        claim_set_advance(&ledger->claims);
+}
+
+int ledger_claim_fits(const struct ledger *ledger, const struct ledger_claim *claim, ledger_claim_over_fn *is_over,
+        void *data, struct error *err)
+{
+        return claim_set_check_fit(&ledger->claims, claim, is_over, data, err);
+}
+
+void ledger_unclaim(struct ledger *ledger, const char *uid)
+{
+        if (!claim_set_remove(&ledger->claims, uid))
+                return;
+        renew_wanted(ledger);
+        claim_set_advance(&ledger->claims);
+}
+
+void ledger_keep_claims(struct ledger *ledger, const struct ledger_claim *claims, size_t n_claims)
+{
+        struct ledger_core *core = &ledger->core;
+
+        claim_set_keep(&ledger->claims, claims, n_claims);
+        renew_wanted(ledger);
+        if (core->plan && (mps_resources_count(&core->resources) == 0 || holdings_are_whole(&core->holdings)))
+                granted_send(core, &ledger->claims);
+}
+
+void ledger_set_claim_pods(struct ledger *ledger, const char *uid, const struct ledger_claim_pod *pods, size_t n_pods)
+{
+        claim_set_name_pods(&ledger->claims, uid, pods, n_pods);
+}
+
+size_t ledger_claims(const struct ledger *ledger, struct arena *arena, const struct ledger_claim_state **ret)
+{
+        return claim_set_all(&ledger->claims, arena, ret);
+}
+
+/* ---- begin and end ---- */
 
 static struct ledger_time read_clocks(void *data UNUSED)
 {
@@ -23,446 +323,105 @@ static struct ledger_time read_clocks(void *data UNUSED)
         };
 }
 
-int64_t ledger_clock(const struct ledger *ledger)
+static int open_core(struct ledger *ledger, const struct ledger_options *options, struct error *err)
 {
-        return ledger->options.now(ledger->options.data).clock;
+        struct ledger_core *core = &ledger->core;
+        const struct mps_link_options link = {
+                .loop = options->loop,
+                .directory = options->config->mps_directory,
+                .control = options->config->mps_control,
+                .on_status = on_status,
+                .data = ledger,
+        };
+
+        core->options = *options;
+        if (!core->options.now)
+                core->options.now = read_clocks;
+        if (holdings_init(&core->holdings, &core->options, &core->resources, on_holdings_change, ledger, err) < 0)
+                return -1;
+        core->options.config = NULL;
+        if (getrandom(&core->incarnation, sizeof(core->incarnation), 0) != sizeof(core->incarnation))
+                return error_errno(err, errno, "random bytes for the ids of allocations");
+        if (daemons_init(&core->daemons, &link, err) < 0)
+                return -1;
+        daemons_raise_generation(&core->daemons, (uint64_t)ledger_now(core).date);
+        mps_resources_init(&core->resources, &core->options, &core->daemons, options->config->mps_directory);
+        return 0;
 }
 
-static int64_t date_of(const struct ledger *ledger)
+static void open_objects(struct ledger *ledger)
 {
-        return ledger->options.now(ledger->options.data).date;
-}
+        struct ledger_core *core = &ledger->core;
 
-int64_t ledger_now(const struct ledger *ledger)
-{
-        return date_of(ledger) / 1000;
-}
-
-/* ---- public ---- */
-
-const struct broker *ledger_broker(struct ledger *ledger)
-{
-        return &ledger->broker;
-}
-
-static void free_shared(struct ledger_resource *shared, size_t n_shared)
-{
-        for (size_t i = 0; i < n_shared; i++) {
-                allocations_free(shared[i].allocations);
-                free(shared[i].unavailable);
-        }
-        free(shared);
-}
-
-static void open_shared(struct ledger_resource *shared, const struct resource *resource, bool is_draining)
-{
-        *shared = (struct ledger_resource){.resource = resource, .is_draining = is_draining};
-        shared->unavailable = xcalloc(resource->n_devices, sizeof(*shared->unavailable));
-}
-
-static bool had_name(const struct ledger_resource *previous, size_t n_previous, const char *name)
-{
-        for (size_t i = 0; i < n_previous; i++)
-                if (strcmp(previous[i].resource->name, name) == 0)
-                        return true;
-        return false;
-}
-
-/*
- * The allocations of one name: to the resource that has their unit; to the first where none has it, as while it is
- * away. |main| is NULL where the name is not shared by MPS any more.
- */
-static void hand_allocations_on(struct ledger *ledger, struct ledger_resource *main, struct ledger_resource *draining,
-        size_t n_draining, struct ledger_resource *previous, size_t n_previous)
-{
-        struct ledger_resource *first = main ? main : draining;
-        const char *name = first->resource->name;
-        struct ledger_resource *old = ledger_find_shared_among(previous, n_previous, name);
-        size_t n_others = n_draining - (first == draining);
-
-        for (size_t i = 0; i < n_draining; i++) {
-                draining[i].allocations = allocations_new(draining[i].resource, draining[i].resource->max_per_request);
-                for (size_t j = 0; j < n_previous; j++)
-                        if (strcmp(previous[j].resource->name, name) == 0)
-                                allocations_move(previous[j].allocations, draining[i].allocations);
-        }
-        if (main && old) {
-                main->allocations = TAKE_PTR(old->allocations);
-                allocations_set_resource(main->allocations, main->resource, main->resource->max_per_request);
-        } else if (main) {
-                main->allocations = allocations_new(main->resource, main->resource->max_per_request);
-        }
-        for (size_t j = 0; j < n_previous; j++)
-                if (previous[j].allocations && strcmp(previous[j].resource->name, name) == 0)
-                        allocations_move_all(previous[j].allocations, first->allocations);
-        if (!had_name(previous, n_previous, name))
-                ledger_load_allocations(ledger, first);
-        for (size_t i = n_draining - n_others; i < n_draining; i++)
-                allocations_move(first->allocations, draining[i].allocations);
-        for (size_t i = n_draining - n_others; i < n_draining; i++)
-                allocations_move_strays(first->allocations, draining[i].allocations);
-}
-
-/* The ledger of one name. */
-static void open_all_shared(
-        struct ledger *ledger, const struct resource *resource, struct ledger_resource *previous, size_t n_previous)
-{
-        struct ledger_resource *main = NULL;
-        struct ledger_resource *draining;
-
-        if (resource->strategy == SHARING_MPS) {
-                main = &ledger->shared[ledger->n_shared++];
-                open_shared(main, resource, false);
-        }
-        draining = &ledger->shared[ledger->n_shared];
-        for (size_t i = 0; i < resource->n_draining; i++)
-                open_shared(&ledger->shared[ledger->n_shared++], &resource->draining[i], true);
-        if (main || resource->n_draining)
-                hand_allocations_on(ledger, main, draining, resource->n_draining, previous, n_previous);
-}
-
-/* What is not on file yet of a name has to come there still. */
-static void keep_changed(struct ledger *ledger, const struct ledger_resource *previous, size_t n_previous)
-{
-        for (size_t i = 0; i < ledger->n_shared; i++)
-                for (size_t j = 0; j < n_previous; j++)
-                        if (previous[j].changed &&
-                                strcmp(ledger->shared[i].resource->name, previous[j].resource->name) == 0)
-                                ledger->shared[i].changed = true;
-}
-
-/* It runs with just these settings, so that the supervisor will let it be. */
-static bool runs_already(const struct ledger *ledger, const struct mps_daemon_wanted *daemon)
-{
-        const struct mps_daemon_status *reported = ledger_find_daemon(ledger, daemon->units[0].uuid);
-
-        return reported && reported->settings == mps_daemon_digest(daemon);
-}
-
-/* |lacked_by|: only what that one did not have; NULL: all. */
-static void add_renewed(
-        struct ledger *ledger, const struct mps_daemon_wanted *daemon, const struct mps_daemon_wanted *lacked_by)
-{
-        for (size_t i = 0; i < daemon->n_units; i++)
-                if (!lacked_by || !mps_daemon_unit(lacked_by, daemon->units[i].uuid))
-                        map_add(&ledger->renewed, arena_strdup(&ledger->renewed_arena, daemon->units[i].uuid), ledger);
-}
-
-/*
- * Until the supervisor says that it has heard of |wanted|, its daemons that are others now are not ready, whatever it
- * says.
- */
-static void note_renewed(struct ledger *ledger, const struct mps_wanted *wanted)
-{
-        bool is_current = ledger->status && ledger->status->generation == ledger->generation;
-
-        if (is_current) {
-                map_done(&ledger->renewed);
-                arena_done(&ledger->renewed_arena);
-        }
-        for (size_t i = 0; i < wanted->n_daemons; i++) {
-                const struct mps_daemon_wanted *daemon = &wanted->daemons[i];
-                const struct mps_daemon_wanted *old = mps_wanted_find(&ledger->wanted, daemon->name);
-
-                if (!runs_already(ledger, daemon))
-                        add_renewed(ledger, daemon, old && mps_daemon_serves(old, daemon) ? old : NULL);
-        }
-        /* One that ends is not ready, either, should it be wanted again at once. */
-        for (size_t i = 0; i < ledger->wanted.n_daemons; i++)
-                if (!mps_wanted_find(wanted, ledger->wanted.daemons[i].name))
-                        add_renewed(ledger, &ledger->wanted.daemons[i], NULL);
-        ledger->generation++;
-}
-
-static void forget_wanted(struct ledger *ledger)
-{
-        arena_done(&ledger->wanted_arena);
-        ledger->wanted = (struct mps_wanted){0};
-}
-
-static void keep_wanted(struct ledger *ledger, const struct mps_wanted *wanted)
-{
-        struct mps_daemon_wanted *daemons;
-
-        forget_wanted(ledger);
-        daemons = ARENA_ARRAY(&ledger->wanted_arena, struct mps_daemon_wanted, wanted->n_daemons);
-        for (size_t i = 0; i < wanted->n_daemons; i++)
-                mps_daemon_wanted_copy(&daemons[i], &ledger->wanted_arena, &wanted->daemons[i]);
-        ledger->wanted = (struct mps_wanted){daemons, wanted->n_daemons, wanted->ends_clients};
-}
-
-static bool wants_same(const struct ledger *ledger, const struct mps_wanted *wanted)
-{
-        if (wanted->n_daemons != ledger->wanted.n_daemons || wanted->ends_clients != ledger->wanted.ends_clients)
-                return false;
-        for (size_t i = 0; i < wanted->n_daemons; i++) {
-                const struct mps_daemon_wanted *old = mps_wanted_find(&ledger->wanted, wanted->daemons[i].name);
-
-                if (!old || !mps_daemon_is_same(old, &wanted->daemons[i]))
-                        return false;
-        }
-        return true;
-}
-
-static void want(struct ledger *ledger, struct arena *arena, struct mps_wanted *ret)
-{
-        if (ledger->is_left) {
-                *ret = (struct mps_wanted){.ends_clients = true};
-                return;
-        }
-        mps_wanted_of(ret, arena, ledger->plan);
-        ledger_claims_want(ledger, arena, ret);
-}
-
-void ledger_renew_wanted(struct ledger *ledger)
-{
-        struct arena scratch = ARENA_INIT;
-        struct mps_wanted wanted;
-
-        if (!ledger->plan)
-                return;
-        want(ledger, &scratch, &wanted);
-        if (!wants_same(ledger, &wanted)) {
-                note_renewed(ledger, &wanted);
-                keep_wanted(ledger, &wanted);
-                mps_link_apply(ledger->link, &wanted, ledger->generation);
-        }
-        ledger_name_holders(ledger);
-        arena_done(&scratch);
-}
-
-void ledger_leave_gpus(struct ledger *ledger, bool is_left)
-{
-        ledger->is_left = is_left;
-        ledger_renew_wanted(ledger);
-}
-
-void ledger_apply(struct ledger *ledger, const struct plan *plan)
-{
-        struct ledger_resource *previous = ledger->shared;
-        size_t n_previous = ledger->n_shared;
-        size_t most = plan->n_resources;
-        struct arena scratch = ARENA_INIT;
-        struct mps_wanted wanted;
-        bool is_first = !ledger->plan;
-
-        if (is_first)
-                ledger->generation = MAX(ledger->generation, (uint64_t)date_of(ledger));
-        ledger->plan = plan;
-        want(ledger, &scratch, &wanted);
-        note_renewed(ledger, &wanted);
-        keep_wanted(ledger, &wanted);
-        for (size_t i = 0; i < plan->n_resources; i++)
-                most += plan->resources[i].n_draining;
-        ledger->shared = xcalloc(most, sizeof(*ledger->shared));
-        ledger->n_shared = 0;
-        for (size_t i = 0; i < plan->n_resources; i++)
-                open_all_shared(ledger, &plan->resources[i], previous, n_previous);
-        keep_changed(ledger, previous, n_previous);
-        for (size_t i = 0; i < ledger->n_shared; i++)
-                ledger_update_unavailable(ledger, &ledger->shared[i]);
-        free_shared(previous, n_previous);
-        if (is_first)
-                ledger_make_all(ledger);
-        mps_link_apply(ledger->link, &wanted, ledger->generation);
-        ledger_begin_asking(ledger);
-        ledger_check_socket(ledger);
-        ledger_forget_several(ledger);
-        ledger_check_several_soon(ledger);
-        if (ledger->n_shared == 0)
-                ledger_report_all(ledger); /* else once kubelet has said what is held */
-        ledger_claims_advance(ledger);
-        ledger_name_holders(ledger);
-        arena_done(&scratch);
-}
-
-void ledger_leave(struct ledger *ledger)
-{
-        uv_timer_stop(&ledger->save_timer); /* what is not in the files yet, kubelet's list has */
-        uv_timer_stop(&ledger->list_timer);
-        uv_timer_stop(&ledger->limit_monitor_timer);
-        ledger->holders = holders_free(ledger->holders);
-        ledger->listed_at = NEVER;
-        free_shared(TAKE_PTR(ledger->shared), ledger->n_shared);
-        ledger->n_shared = 0;
-        ledger->plan = NULL;
-        ledger_forget_requests(ledger);
-        ledger_forget_several(ledger);
-        ledger_forget_declared(ledger);
-        ledger_forget_own_shm(ledger);
-        ledger->incarnation++; /* from here on another agent sees which containers start */
-        limit_monitor_free(ledger->limit_monitor);
-        ledger->limit_monitor = limit_monitor_new();
-        ledger->found = (struct limit_monitor_report){0};
-        ledger_claims_forget(ledger);
-        forget_wanted(ledger);
-        mps_link_forget(ledger->link);
-}
-
-void ledger_health_changed(struct ledger *ledger, const char *uuid)
-{
-        for (size_t i = 0; i < ledger->n_shared; i++) {
-                struct ledger_resource *shared = &ledger->shared[i];
-
-                if (!resource_find_unit(shared->resource, uuid))
-                        continue;
-                ledger_update_unavailable(ledger, shared);
-                ledger->options.on_change(ledger->options.data);
-        }
-}
-
-/* ---- begin and end ---- */
-
-static void free_holdings(struct ledger *ledger)
-{
-        free_shared(ledger->shared, ledger->n_shared);
-        holders_free(ledger->holders);
-        ledger_forget_requests(ledger);
-        ledger_forget_declared(ledger);
-        map_done(&ledger->renewed);
-        arena_done(&ledger->renewed_arena);
-        forget_wanted(ledger);
-        limit_monitor_free(ledger->limit_monitor);
-        mps_report_free(ledger->report);
-        mps_faults_done(&ledger->faults);
-        free(ledger->directory);
-        free(ledger->kubelet_socket);
-        free(ledger->pod_resources);
-        free(ledger->pod_resources_folder);
-        free(ledger->checkpoint);
-        free(ledger);
-}
-
-static void start_timer(struct ledger *ledger, uv_timer_t *timer)
-{
-        uv_timer_init(ledger->options.loop, timer);
-        timer->data = ledger;
-        ledger->n_open++;
-}
-
-static void report_pods(const char *unit, enum node_event event, const char *text, void *data)
-{
-        ledger_report_pods(data, unit, event, text);
+        pod_events_init(&ledger->pod_events, core);
+        own_shm_init(&ledger->own_shm, core);
+        several_init(&ledger->several, core);
+        claim_set_init(&ledger->claims, core);
+        declared_containers_init(&ledger->declared_containers, core);
+        declared_room_init(&ledger->declared_room, core, &ledger->declared_containers, &ledger->pod_events);
+        ledger->declared_pods = (struct declared_pods){.core = core,
+                .containers = &ledger->declared_containers,
+                .room = &ledger->declared_room,
+                .own_shm = &ledger->own_shm,
+                .start = &ledger->start};
+        declared_pods_init(&ledger->declared_pods);
+        ledger->start = (struct container_start){.core = core,
+                .containers = &ledger->declared_containers,
+                .room = &ledger->declared_room,
+                .pods = &ledger->declared_pods};
+        violations_init(&ledger->violations, core, &ledger->claims, &ledger->declared_containers, &ledger->pod_events);
+        allocator_init(&ledger->allocator, core, &ledger->violations, &ledger->several);
+        ledger->broker = (struct broker){
+                .unavailable = ledger_unavailable, .bind = ledger_bind, .start = ledger_start, .data = ledger};
 }
 
 int ledger_new(struct ledger **ret, const struct ledger_options *options, struct error *err)
 {
         struct ledger *ledger = xcalloc(1, sizeof(*ledger));
-        const struct config *config = options->config;
-        _free_ char *folder = file_folder(config->kubelet_socket);
-        const struct mps_link_options link = {
-                .loop = options->loop,
-                .directory = config->mps_directory,
-                .control = config->mps_control,
-                .on_status = ledger_on_status,
-                .data = ledger,
-        };
 
-        const struct mps_report_options report = {
-                .pods = ledger_pods_of, .report_pods = report_pods, .data = ledger, .events = options->events};
-
-        ledger->options = *options;
-        ledger->options.config = NULL;
-        if (!ledger->options.now)
-                ledger->options.now = read_clocks;
-        ledger->directory = xstrdup(config->mps_directory);
-        ledger->kubelet_socket = xstrdup(config->kubelet_socket);
-        ledger->pod_resources = xstrdup(config->pod_resources);
-        ledger->pod_resources_folder = file_folder(config->pod_resources);
-        ledger->checkpoint = xasprintf("%s/" CHECKPOINT_NAME, folder);
-        ledger->broker = (struct broker){
-                .unavailable = ledger_unavailable, .bind = ledger_bind, .start = ledger_start, .data = ledger};
-        list_init(&ledger->claims);
-        list_init(&ledger->binds);
-        list_init(&ledger->reports);
-        list_init(&ledger->askings);
-        list_init(&ledger->declared);
-        list_init(&ledger->declared_asks);
-        ledger->listed_at = ledger->looked_at = ledger->allocated_at = NEVER;
-        ledger->generation = (uint64_t)date_of(ledger);
-        if (getrandom(&ledger->incarnation, sizeof(ledger->incarnation), 0) != sizeof(ledger->incarnation)) {
-                error_raise_errno(err, errno, "random bytes for the ids of allocations");
-                goto failed;
+        if (open_core(ledger, options, err) < 0) {
+                holdings_done(&ledger->core.holdings);
+                free(ledger);
+                return -1;
         }
-        if (*config->pod_resources && pod_resources_new(&ledger->pods, options->loop, config->pod_resources, err) < 0)
-                goto failed;
-        if (mps_link_new(&ledger->link, &link, err) < 0)
-                goto failed;
-        ledger->n_open = 1;
-        start_timer(ledger, &ledger->list_timer);
-        start_timer(ledger, &ledger->save_timer);
-        start_timer(ledger, &ledger->wait_timer);
-        start_timer(ledger, &ledger->limit_monitor_timer);
-        start_timer(ledger, &ledger->several_timer);
-        start_timer(ledger, &ledger->declared_timer);
-        start_timer(ledger, &ledger->claims_timer);
-        ledger->limit_monitor = limit_monitor_new();
-        ledger->report = mps_report_new(&report);
+        open_objects(ledger);
         *ret = ledger;
         return 0;
-
-failed:
-        pod_resources_close(ledger->pods);
-        free_holdings(ledger);
-        return -1;
 }
 
-static void on_ledger_part_closed(struct ledger *ledger)
+static void on_ledger_closed(void *data)
 {
+        struct ledger *ledger = data;
         void (*closed)(void *) = ledger->closed;
-        void *data = ledger->closed_data;
+        void *closed_data = ledger->closed_data;
 
-        if (--ledger->n_open > 0)
-                return;
-        free_holdings(ledger);
-        closed(data);
-}
-
-static void on_ledger_timer_closed(uv_handle_t *handle)
-{
-        on_ledger_part_closed(handle->data);
-}
-
-static void on_link_closed(void *data)
-{
-        on_ledger_part_closed(data);
-}
-
-/* Those that wait for kubelet's list. The link answers the others when it closes. */
-static void refuse_binds(struct ledger *ledger)
-{
-        struct error err;
-
-        error_raise(&err, ERROR_UNAVAILABLE, "the agent is stopping");
-        while (!list_is_empty(&ledger->binds)) {
-                struct bind *bind = container_of(ledger->binds.next, struct bind, link);
-
-                list_remove(&bind->link);
-                if (!bind->asks_daemon)
-                        ledger_refuse(bind, &err);
-        }
+        mps_resources_done(&ledger->core.resources);
+        holdings_done(&ledger->core.holdings);
+        daemons_done(&ledger->core.daemons);
+        declared_containers_forget(&ledger->declared_containers);
+        declared_room_forget(&ledger->declared_room);
+        violations_done(&ledger->violations);
+        free(ledger);
+        closed(closed_data);
 }
 
 void ledger_close(struct ledger *ledger, void (*closed)(void *data), void *data)
 {
-        ledger->closing = true;
+        struct ledger_core *core = &ledger->core;
+        struct closing *closing = &ledger->closing;
+
+        core->is_closing = true;
         ledger->closed = closed;
         ledger->closed_data = data;
-        pod_resources_close(TAKE_PTR(ledger->pods));
-        ledger_forget_askings(ledger);
-        ledger_forget_reports(ledger);
-        refuse_binds(ledger);
-        ledger_on_save(&ledger->save_timer);
-        uv_close((uv_handle_t *)&ledger->list_timer, on_ledger_timer_closed);
-        uv_close((uv_handle_t *)&ledger->save_timer, on_ledger_timer_closed);
-        uv_close((uv_handle_t *)&ledger->wait_timer, on_ledger_timer_closed);
-        uv_close((uv_handle_t *)&ledger->limit_monitor_timer, on_ledger_timer_closed);
-        ledger_forget_several(ledger);
-        uv_close((uv_handle_t *)&ledger->several_timer, on_ledger_timer_closed);
-        ledger_refuse_declared(ledger);
-        ledger_forget_own_shm(ledger);
-        uv_close((uv_handle_t *)&ledger->declared_timer, on_ledger_timer_closed);
-        ledger_claims_forget(ledger);
-        uv_close((uv_handle_t *)&ledger->claims_timer, on_ledger_timer_closed);
-        mps_link_close(ledger->link, on_link_closed, ledger);
+        holdings_close(&core->holdings, closing);
+        pod_events_forget(&ledger->pod_events);
+        allocator_close(&ledger->allocator, closing);
+        mps_resources_close(&core->resources, closing);
+        violations_close(&ledger->violations, closing);
+        several_close(&ledger->several, closing);
+        declared_pods_close(&ledger->declared_pods, closing);
+        own_shm_forget(&ledger->own_shm);
+        claim_set_close(&ledger->claims, closing);
+        mps_link_close(daemons_link(&core->daemons), closing_release, closing_hold(closing));
+        closing_end(closing, on_ledger_closed, ledger);
 }

@@ -45,7 +45,7 @@ struct ledger_options {
         const struct config
                 *config; /* the paths of MPS and of kubelet in it count until the end; the config itself may go */
         void (*on_change)(void *data);    /* the broker's unavailable() would answer differently now */
-        const struct unit_health *health; /* of the GPUs themselves. Must outlive the ledger, as the next one */
+        const struct unit_health *health; /* of the GPUs themselves. Must outlive the ledger, as |events| */
         struct node_events *events;       /* NULL: no events are reported */
         struct kube_client *client;       /* pods are read with it; NULL: they cannot be. Open until ledger_close() */
         void (*on_held)(void *data); /* ledger_ask() has its answer, or kubelet answers again after a long silence */
@@ -85,29 +85,29 @@ void ledger_health_changed(struct ledger *ledger, const char *uuid);
 /* An event for each pod that holds a part of the unit, as soon as kubelet has said which these are. */
 void ledger_report_pods(struct ledger *ledger, const char *unit, enum node_event event, const char *text);
 
-/* What is known of who holds what. */
+/* How well it is known who holds what. */
 enum ledger_word {
         LEDGER_UNKNOWN, /* nothing yet; kubelet is being asked */
         LEDGER_LISTED,
         /*
          * What kubelet's record has, and kubelet's list cannot be had: its socket is not mounted, or has not answered
          * for a minute. The record keeps pods that have ended until kubelet's next Allocate, which may never come, so
-         * nobody may wait for what it says.
+         * no change may wait for what it says.
          */
         LEDGER_STALE,
 };
 
 /*
- * Every device of this node that is held, of whatever resource: as kubelet's list has it, in on_held(), and by its
+ * All held devices of this node, of all resources: as kubelet's list has it, in on_held(), and by its
  * record else, which is at hand at once and may have pods that ended. What was asked for and is not in kubelet's record
  * yet is held, too.
  */
 enum ledger_word ledger_held(struct ledger *ledger, struct arena *arena, struct rollout_held **ret, size_t *ret_count);
 
-/* Of the socket that kubelet's list is asked of; NULL: it is not to be asked. */
+/* The folder of the socket of kubelet's list; NULL: kubelet is not asked. */
 const char *ledger_list_folder(const struct ledger *ledger);
 
-/* Asks kubelet for its list; on_held() follows, also where there is no answer. */
+/* Asks kubelet for its list; on_held() follows, also without an answer. */
 void ledger_ask(struct ledger *ledger);
 
 /* An allocation, and what it is worth now. */
@@ -119,7 +119,10 @@ struct ledger_allocation {
         unsigned int threads_permille;
 };
 
-/* Those of the resource of that name, also those under a previous sharing policy. Valid until the loop goes on. */
+/*
+ * The allocations of the resource of that name, also those under a previous sharing policy. Valid until the loop goes
+ * on.
+ */
 size_t ledger_allocations(
         const struct ledger *ledger, const char *resource, struct arena *arena, const struct ledger_allocation **ret);
 
@@ -128,7 +131,7 @@ bool ledger_containers(
         const struct ledger *ledger, struct arena *arena, const struct holder_devices **ret, size_t *ret_count);
 
 struct ledger_measures {
-        const struct mps_status *mps;    /* NULL: nobody tells */
+        const struct mps_status *mps;    /* NULL: no supervisor is connected */
         const struct mps_faults *faults; /* NULL: none are counted */
         const struct limit_violation *const *standing;
         size_t n_standing;
@@ -137,7 +140,7 @@ struct ledger_measures {
         size_t n_twice; /* devices that two pods hold, says kubelet */
 };
 
-/* Of MPS and the limit monitor. Valid until the loop goes on. */
+/* The state of MPS and of the limit monitor. Valid until the loop goes on. */
 void ledger_measure(const struct ledger *ledger, struct ledger_measures *ret);
 
 /* |closed| is called from the loop. Requests that wait are refused. */

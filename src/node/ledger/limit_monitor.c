@@ -1,7 +1,7 @@
 #include "node/ledger/limit_monitor.h"
 
 #include "base/map.h"
-#include "node/ledger/limit_monitor_parts.h"
+#include "node/ledger/limit_check.h"
 
 struct limit_monitor {
         struct arena arenas[2]; /* of this poll and the previous one */
@@ -76,7 +76,7 @@ static bool is_to_end(struct limit_monitor_entry *entry, bool may_end, const str
 }
 
 /* |previous|: the same violation at the last look, or NULL. */
-static void go_on(struct limit_monitor_entry *entry, const struct limit_monitor_entry *previous, int64_t now)
+static void take_over(struct limit_monitor_entry *entry, const struct limit_monitor_entry *previous, int64_t now)
 {
         entry->violation.since = previous ? previous->violation.since : now;
         if (!previous)
@@ -121,8 +121,9 @@ const char *limit_monitor_client_key(
                 client->container_id ? client->container_id : "", client->pod_uid ? client->pod_uid : "");
 }
 
-/* Since when each process is there that is there now. */
-static void see(struct limit_monitor *limit_monitor, struct arena *arena, const struct mps_status *status, int64_t now)
+/* Notes for each present process since when it has been seen. */
+static void note_clients(
+        struct limit_monitor *limit_monitor, struct arena *arena, const struct mps_status *status, int64_t now)
 {
         struct map seen = MAP_INIT;
 
@@ -150,9 +151,9 @@ void limit_monitor_poll(struct limit_monitor *limit_monitor, enum guard_mode mod
         struct limit_monitor_entries entries = {0};
 
         arena_done(arena);
-        see(limit_monitor, arena, status, now);
+        note_clients(limit_monitor, arena, status, now);
         if (mode != GUARD_OFF)
-                limit_monitor_judge(&entries, arena,
+                limit_check(&entries, arena,
                         &(struct limit_monitor_facts){.allocations = allocations,
                                 .n_allocations = n_allocations,
                                 .status = status,
@@ -169,7 +170,7 @@ void limit_monitor_poll(struct limit_monitor *limit_monitor, enum guard_mode mod
         for (size_t i = 0; i < entries.count; i++) {
                 if (!map_add(&after, entries.entries[i].key, &entries.entries[i]))
                         continue; /* a process that is in the list twice */
-                go_on(&entries.entries[i], map_find(&previous, entries.entries[i].key), now);
+                take_over(&entries.entries[i], map_find(&previous, entries.entries[i].key), now);
                 limit_monitor_settle(&entries.entries[i], mode, proof, now, ret);
         }
         for (size_t i = 0; i < limit_monitor->last.count; i++)

@@ -65,7 +65,7 @@
 #define LIMIT_MONITOR_PATIENCE_MS INT64_C(10000)
 #define LIMIT_MONITOR_UNLISTED_MS INT64_C(10000)
 
-/* What one container was granted of one unit. */
+/* A container's share of one unit. */
 struct limit_monitor_allocation {
         const char *id;
         const char *unit;              /* UUID */
@@ -108,9 +108,9 @@ const char *limit_violation_kind_name(
 
 struct limit_violation {
         enum limit_violation_kind kind;
-        bool is_certain; /* whoever it is about is proved to be so */
+        bool is_certain; /* it is proved whom it is about */
         const char *daemon;
-        const char *unit;         /* UUID, or NULL: the daemon does not tell */
+        const char *unit;         /* UUID, or NULL: the daemon does not say */
         pid_t client;             /* the one with most memory of those it is about; 0: not visible */
         const char *pod_uid;      /* or NULL */
         const char *pod;          /* or NULL */
@@ -131,7 +131,7 @@ struct limit_monitor_report {
         size_t n_gone;
         const struct limit_violation *const *ending; /* |client| of each is to be ended, through |daemon|, now */
         size_t n_ending;
-        const struct limit_violation *const *standing; /* all that were told and are not gone, for metrics */
+        const struct limit_violation *const *standing; /* all that were reported and still stand, for metrics */
         size_t n_standing;
         bool wants_list; /* kubelet is to be asked, and then the next poll is due at once */
         bool wants_look; /* the same of the supervisor */
@@ -144,7 +144,7 @@ struct limit_monitor *limit_monitor_free(struct limit_monitor *limit_monitor); /
 
 /*
  * One look. |now| is in milliseconds and never goes back. |*ret| and all in it are valid until the next look. With
- * GUARD_OFF there are no violations, and those told before are gone.
+ * GUARD_OFF nothing is violated, and violations that were reported before are gone.
  */
 void limit_monitor_poll(struct limit_monitor *limit_monitor, enum guard_mode mode,
         const struct limit_monitor_allocation *allocations, size_t n_allocations, const struct mps_status *status,

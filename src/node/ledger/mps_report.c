@@ -9,7 +9,7 @@
 
 #define PODS_OF_A_USER ((size_t)4)
 
-/* What was told of one daemon. */
+/* What was reported of one daemon. */
 struct reported {
         char *name;
         enum mps_state state;
@@ -19,18 +19,20 @@ struct reported {
 };
 
 struct mps_report {
-        struct mps_report_options options;
+        struct pod_events *pod_events;
+        struct node_events *events;
         struct reported *reported;
         size_t n_reported;
-        bool nobody;
-        bool is_shm_full; /* the one of the node: that was told, and it is so still */
+        bool is_unconnected; /* it was reported that no supervisor is connected */
+        bool is_shm_full;    /* of the node: reported, and it still is */
 };
 
-struct mps_report *mps_report_new(const struct mps_report_options *options)
+struct mps_report *mps_report_new(struct pod_events *pod_events)
 {
         struct mps_report *report = xcalloc(1, sizeof(*report));
 
-        report->options = *options;
+        report->pod_events = pod_events;
+        report->events = pod_events->core->options.events;
         return report;
 }
 
@@ -65,7 +67,7 @@ static char *pods_of(const struct mps_report *report, const struct mps_daemon_st
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
 
         for (size_t i = 0; i < daemon->n_units; i++) {
-                _free_ char *some = report->options.pods(daemon->units[i], report->options.data);
+                _free_ char *some = pod_events_names(report->pod_events, daemon->units[i]);
 
                 if (*some)
                         strbuf_printf(&text, "%s%s", text.size ? ", " : "", some);
@@ -80,12 +82,12 @@ static void report_all(const struct mps_report *report, const struct mps_daemon_
         _free_ char *text = xasprintf("MPS daemon '%s' of %s %s%s%s", daemon->name, daemon->resource, what,
                 detail ? ": " : "", detail ? detail : "");
 
-        node_events_report(report->options.events, event, "%s", text);
+        node_events_report(report->events, event, "%s", text);
         for (size_t i = 0; i < daemon->n_units; i++)
-                report->options.report_pods(daemon->units[i], event, text, report->options.data);
+                pod_events_report(report->pod_events, daemon->units[i], event, text);
 }
 
-/* A daemon that starts for the first time tells that it is ready, and nothing of the way there. */
+/* A daemon that starts for the first time is reported when it is ready, and not before. */
 static void report_state(const struct mps_report *report, const struct mps_daemon_status *daemon,
         const struct reported *previous, const char *pods)
 {
@@ -123,7 +125,7 @@ static void report_notice(const struct mps_report *report, const struct mps_daem
         report_all(report, daemon, NODE_EVENT_MPS_NOTICE, "needs attention", daemon->notice);
 }
 
-/* A status comes with every client; who holds the unit is looked up only where there is something to tell. */
+/* A status comes with every client; who holds the unit is looked up only where there is something to report. */
 static bool is_news(const struct mps_daemon_status *daemon, const struct reported *previous)
 {
         return !previous || previous->state != daemon->state || !text_is_same(previous->notice, daemon->notice);
@@ -176,7 +178,7 @@ static void add_pods_of_user(struct strbuf *text, const struct mps_status *statu
 
 /*
  * Once for each time that it fills; |daemon| has it alone, NULL: all that have none. A supervisor that has just started
- * may not have looked yet: that is no news.
+ * may not have looked yet: that is not reported.
  */
 static bool report_shm(const struct mps_report *report, const struct mps_status *status, const struct mps_shm *shm,
         const struct mps_daemon_status *daemon, bool was_full)
@@ -198,18 +200,18 @@ static bool report_shm(const struct mps_report *report, const struct mps_status 
         log_warn("the shared memory of MPS is almost full",
                 LOG_STR("event", node_event_reason(NODE_EVENT_MPS_SHARED_MEMORY_FULL)),
                 LOG_STR("daemon", daemon ? daemon->name : "-"), LOG_STR("what", text.data));
-        node_events_report(report->options.events, NODE_EVENT_MPS_SHARED_MEMORY_FULL,
+        node_events_report(report->events, NODE_EVENT_MPS_SHARED_MEMORY_FULL,
                 "the shared memory of %s (/dev/shm of its containers) is almost full, and new clients fail on %s when "
                 "it is: %s",
                 whose, daemon ? "its GPUs" : "every GPU", text.data);
         return true;
 }
 
-static void report_to_nobody(const struct mps_report *report, const char *reason)
+static void report_unconnected(const struct mps_report *report, const char *reason)
 {
         log_warn("no MPS daemon answers, the replicas under MPS are unhealthy",
                 LOG_STR("event", node_event_reason(NODE_EVENT_MPS_UNAVAILABLE)), LOG_STR("reason", reason));
-        node_events_report(report->options.events, NODE_EVENT_MPS_UNAVAILABLE,
+        node_events_report(report->events, NODE_EVENT_MPS_UNAVAILABLE,
                 "no `warpshare mps` answers on this node, the replicas of GPUs shared by MPS are unhealthy: %s",
                 reason);
 }
@@ -219,12 +221,12 @@ void mps_report_status(struct mps_report *report, const struct mps_status *statu
         struct reported *reported;
 
         if (!status) {
-                if (is_needed && !report->nobody)
-                        report_to_nobody(report, reason);
-                report->nobody = is_needed;
+                if (is_needed && !report->is_unconnected)
+                        report_unconnected(report, reason);
+                report->is_unconnected = is_needed;
                 return;
         }
-        report->nobody = false;
+        report->is_unconnected = false;
         report->is_shm_full = report_shm(report, status, &status->shm, NULL, report->is_shm_full);
         reported = xcalloc(status->n_daemons, sizeof(*reported));
         for (size_t i = 0; i < status->n_daemons; i++) {
@@ -252,7 +254,7 @@ static void report_pod(const struct mps_report *report, const struct limit_viola
                 return;
         namespace = xasprintf("%.*s", (int)(slash - violation->pod), violation->pod);
         pod = (struct node_event_pod){namespace, slash + 1, violation->pod_uid};
-        node_events_report_pod(report->options.events, &pod, event, "%s", text);
+        node_events_report_pod(report->events, &pod, event, "%s", text);
 }
 
 static void report_violation(const struct mps_report *report, enum log_level level, const char *message,
@@ -265,7 +267,7 @@ static void report_violation(const struct mps_report *report, enum log_level lev
                 LOG_STR("pod", violation->pod ? violation->pod : violation->pod_uid),
                 LOG_STR("container", violation->container_id), LOG_INT("client", violation->client),
                 LOG_STR("text", violation->text));
-        node_events_report(report->options.events, event, "%s", text);
+        node_events_report(report->events, event, "%s", text);
         report_pod(report, violation, event, text);
 }
 

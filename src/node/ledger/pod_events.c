@@ -1,20 +1,17 @@
-/*
- * Events for the pods that hold a part of a unit. Under MPS the ledger knows to which unit a container is bound; of all
- * else the ids that kubelet lists tell. kubelet is asked for each, since a list is kept only as long as something is
- * held under MPS.
- */
-#include "node/ledger/parts.h"
+#include "node/ledger/pod_events.h"
 
 #include <string.h>
+
+#include "base/strbuf.h"
 
 /* An event whose pods are being asked for. */
 struct report {
         struct list link;
-        struct ledger *ledger;
+        struct ledger_core *core;
         char *unit;
         enum node_event event;
         char *text;
-        const struct holder **reported; /* borrowed from |ledger->holders| */
+        const struct holder **reported; /* borrowed from holdings_holders() */
         size_t n_reported;
 };
 
@@ -27,10 +24,16 @@ static void free_report(struct report *report)
         free(report);
 }
 
-void ledger_forget_reports(struct ledger *ledger)
+void pod_events_init(struct pod_events *pod_events, struct ledger_core *core)
 {
-        while (!list_is_empty(&ledger->reports))
-                free_report(container_of(ledger->reports.next, struct report, link));
+        pod_events->core = core;
+        list_init(&pod_events->reports);
+}
+
+void pod_events_forget(struct pod_events *pod_events)
+{
+        while (!list_is_empty(&pod_events->reports))
+                free_report(container_of(pod_events->reports.next, struct report, link));
 }
 
 static bool is_reported(const struct report *report, const struct holder *holder)
@@ -42,8 +45,8 @@ static bool is_reported(const struct report *report, const struct holder *holder
         return false;
 }
 
-/* Init containers have no name of a pod here; while one runs, no other of its pod does. */
-static void pod_events_report(struct report *report, const struct holder *holder)
+/* An init container has no pod's name here; while one runs, no other container of its pod does. */
+static void report_to(struct report *report, const struct holder *holder)
 {
         struct node_event_pod pod;
 
@@ -52,45 +55,43 @@ static void pod_events_report(struct report *report, const struct holder *holder
         report->reported = xrealloc(report->reported, (report->n_reported + 1) * sizeof(struct holder *));
         report->reported[report->n_reported++] = holder;
         pod = (struct node_event_pod){holder->pod_namespace, holder->pod, holder->pod_uid};
-        node_events_report_pod(report->ledger->options.events, &pod, report->event, "%s", report->text);
+        node_events_report_pod(report->core->options.events, &pod, report->event, "%s", report->text);
 }
 
-static void report_by_allocations(struct report *report, const struct ledger_resource *shared, const struct unit *unit)
+static void report_by_allocations(struct report *report, const struct mps_resource *shared, const struct unit *unit)
 {
         for (size_t i = 0; i < allocations_count(shared->allocations); i++) {
                 const struct allocation *allocation = allocations_get(shared->allocations, i);
 
-                if (ledger_replicas_of(shared, allocation, unit) > 0)
-                        pod_events_report(report, ledger_holder_of(report->ledger, shared, allocation));
+                if (mps_resource_replicas(shared, allocation, unit) > 0)
+                        report_to(report, ledger_holder_of(report->core, shared, allocation));
         }
 }
 
 static void report_by_ids(struct report *report, const struct resource *resource, const struct unit *unit)
 {
         for (size_t i = 0; i < unit->replicas; i++)
-                pod_events_report(report, holders_find(report->ledger->holders, resource->name,
-                                                  resource->devices[unit->first_device + i].id));
+                report_to(report, holdings_find(&report->core->holdings, resource->name,
+                                          resource->devices[unit->first_device + i].id));
 }
 
 static void report_all(struct report *report)
 {
-        const struct ledger *ledger = report->ledger;
+        const struct ledger_core *core = report->core;
+        size_t n_shared;
+        const struct mps_resource *shared = mps_resources_all(&core->resources, &n_shared);
 
-        for (size_t i = 0; i < ledger->n_shared; i++) {
-                const struct ledger_resource *shared = &ledger->shared[i];
-                const struct unit *unit = resource_find_unit(shared->resource, report->unit);
+        for (size_t i = 0; i < n_shared; i++) {
+                const struct unit *unit = resource_find_unit(shared[i].resource, report->unit);
 
-                if (shared->is_draining && unit)
-                        report_by_allocations(report, shared, unit);
+                if (unit)
+                        report_by_allocations(report, &shared[i], unit);
         }
-        for (size_t i = 0; i < ledger->plan->n_resources; i++) {
-                const struct resource *resource = &ledger->plan->resources[i];
+        for (size_t i = 0; i < core->plan->n_resources; i++) {
+                const struct resource *resource = &core->plan->resources[i];
                 const struct unit *unit = resource_find_unit(resource, report->unit);
-                const struct ledger_resource *shared = ledger_find_shared(ledger, resource->name);
 
-                if (unit && shared)
-                        report_by_allocations(report, shared, unit);
-                else if (unit)
+                if (unit && !mps_resources_find(&core->resources, resource->name))
                         report_by_ids(report, resource, unit);
         }
 }
@@ -99,24 +100,46 @@ static void report_all(struct report *report)
 static void on_pod_events_listed(const struct error *err UNUSED, void *data)
 {
         struct report *report = data;
-        struct ledger *ledger = report->ledger;
 
-        if (ledger->holders && ledger->plan)
+        if (holdings_holders(&report->core->holdings) && report->core->plan)
                 report_all(report);
         free_report(report);
 }
 
-void ledger_report_pods(struct ledger *ledger, const char *unit, enum node_event event, const char *text)
+void pod_events_report(struct pod_events *pod_events, const char *unit, enum node_event event, const char *text)
 {
+        struct ledger_core *core = pod_events->core;
         struct report *report;
 
-        if (!ledger->options.events || !ledger->pods || ledger->closing)
+        if (!core->options.events || !holdings_folder(&core->holdings) || core->is_closing)
                 return;
         report = xcalloc(1, sizeof(*report));
-        report->ledger = ledger;
+        report->core = core;
         report->unit = xstrdup(unit);
         report->event = event;
         report->text = xstrdup(text);
-        list_append(&ledger->reports, &report->link);
-        ledger_list(ledger, on_pod_events_listed, report);
+        list_append(&pod_events->reports, &report->link);
+        holdings_list(&core->holdings, on_pod_events_listed, report);
+}
+
+char *pod_events_names(const struct pod_events *pod_events, const char *uuid)
+{
+        const struct ledger_core *core = pod_events->core;
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
+        const struct mps_resources_allocation *all;
+        size_t count = mps_resources_allocations(&core->resources, &scratch, &all);
+
+        for (size_t i = 0; i < count; i++) {
+                const struct unit *unit = resource_find_unit(all[i].shared->resource, uuid);
+                const struct holder *holder = ledger_holder_of(core, all[i].shared, all[i].allocation);
+                const char *name;
+
+                if (!unit || !holder || !holder->pod || !mps_resource_replicas(all[i].shared, all[i].allocation, unit))
+                        continue;
+                name = arena_printf(&scratch, "%s/%s", holder->pod_namespace, holder->pod);
+                if (!strstr(text.data, name))
+                        strbuf_printf(&text, "%s%s", text.size ? ", " : "", name);
+        }
+        return xstrdup(text.data);
 }

@@ -1,9 +1,104 @@
-#include "node/ledger/parts.h"
+#include "node/ledger/violations.h"
 
 #include <string.h>
 
 #include "base/log.h"
-#include "base/strbuf.h"
+
+#define INTERVAL_MS UINT64_C(2000)
+
+/* ---- what is granted ---- */
+
+static void add_monitored_on(const struct violations *violations, const struct mps_resources_allocation *of,
+        const struct unit *unit, struct arena *arena, struct limit_monitor_allocation *allocations,
+        size_t *n_allocations)
+{
+        const struct ledger_core *core = violations->core;
+        const struct holder *holder = ledger_holder_of(core, of->shared, of->allocation);
+        const unsigned int replicas = mps_resource_replicas(of->shared, of->allocation, unit);
+        struct share share;
+        bool is_guess;
+
+        if (replicas == 0)
+                return;
+        share = declared_containers_share(
+                violations->containers, of->shared, of->allocation, unit, replicas, &is_guess);
+        allocations[(*n_allocations)++] = (struct limit_monitor_allocation){
+                .id = of->allocation->id,
+                .unit = unit->uuid,
+                .pod_uid = holder ? holder->pod_uid : NULL,
+                .pod = holder && holder->pod ? arena_printf(arena, "%s/%s", holder->pod_namespace, holder->pod) : NULL,
+                .limit_mib = share.memory_mib,
+                .threads_permille = share.threads_permille,
+                .tier = ledger_tier(core, of->shared->resource, unit),
+                .is_guess = is_guess,
+        };
+}
+
+static size_t most_monitored(const struct mps_resources_allocation *of)
+{
+        return of->allocation->unit ? 1 : MIN(of->allocation->n_devices, of->shared->resource->n_units);
+}
+
+/* An allocation that is bound to a unit counts only there. */
+static void add_monitored(const struct violations *violations, const struct mps_resources_allocation *of,
+        struct arena *arena, struct limit_monitor_allocation *allocations, size_t *n_allocations)
+{
+        const struct resource *resource = of->shared->resource;
+
+        for (size_t i = 0; i < resource->n_units; i++)
+                if (!of->allocation->unit || strcmp(resource->units[i].uuid, of->allocation->unit) == 0)
+                        add_monitored_on(violations, of, &resource->units[i], arena, allocations, n_allocations);
+}
+
+/*
+ * The pods that were named at Prepare, and one that is not known: kubelet does not ask again when another pod uses the
+ * same claim, so any pod that has no allocation on that unit may be one of these. While a unit is away its claims are
+ * not.
+ */
+static void add_claimed(const struct ledger_core *core, const struct ledger_claim_state *state,
+        struct limit_monitor_allocation *allocations, size_t *n_allocations)
+{
+        const struct ledger_claim *claim = state->claim;
+
+        for (size_t i = 0; i < claim->n_devices; i++) {
+                const struct ledger_claim_device *device = &claim->devices[i];
+                const struct unit *unit = ledger_claimable_unit(core, device->unit);
+
+                for (size_t j = 0; device->is_shared && j <= claim->n_pods; j++)
+                        allocations[(*n_allocations)++] = (struct limit_monitor_allocation){
+                                .id = device->id,
+                                .unit = device->unit,
+                                .pod_uid = j < claim->n_pods ? claim->pods[j].uid : NULL,
+                                .limit_mib = device->limit_mib,
+                                .threads_permille = device->threads_permille,
+                                .tier = unit ? ledger_tier(core, core->plan->claimable, unit) : device->tier,
+                                .is_guess = !unit || j == claim->n_pods,
+                        };
+        }
+}
+
+static size_t collect_monitored(
+        const struct violations *violations, struct arena *arena, struct limit_monitor_allocation **ret)
+{
+        const struct ledger_core *core = violations->core;
+        const struct mps_resources_allocation *all;
+        size_t n_all = mps_resources_allocations(&core->resources, arena, &all);
+        const struct ledger_claim_state *claims;
+        size_t n_claims = claim_set_all(violations->claims, arena, &claims);
+        size_t most = 0;
+        size_t count = 0;
+
+        for (size_t i = 0; i < n_claims; i++)
+                most += claims[i].claim->n_devices * (claims[i].claim->n_pods + 1);
+        for (size_t i = 0; i < n_all; i++)
+                most += most_monitored(&all[i]);
+        *ret = ARENA_ARRAY(arena, struct limit_monitor_allocation, most);
+        for (size_t i = 0; i < n_all; i++)
+                add_monitored(violations, &all[i], arena, *ret, &count);
+        for (size_t i = 0; i < n_claims; i++)
+                add_claimed(core, &claims[i], *ret, &count);
+        return count;
+}
 
 /* ---- the limit monitor ---- */
 
@@ -15,313 +110,165 @@ static bool has_clients(const struct mps_status *status)
         return false;
 }
 
-static enum guard_mode guard_mode(const struct ledger *ledger)
+static enum guard_mode guard_mode(const struct ledger_core *core)
 {
-        const struct sharing_section *mps = ledger->plan ? ledger->plan->config->sharing.mps : NULL;
+        const struct sharing_section *mps = core->plan ? core->plan->config->sharing.mps : NULL;
+        size_t count;
+        const struct mps_resource *all = mps_resources_all(&core->resources, &count);
 
-        /* Who holds under a previous sharing policy is monitored under it, where there are no others. */
-        for (size_t i = 0; !mps && i < ledger->n_shared; i++)
-                if (ledger->shared[i].is_draining)
-                        mps = ledger->shared[i].resource->units[0].shared->section;
-        if (!mps && ledger->plan && ledger->plan->claimable && ledger->plan->claimable->n_units)
-                mps = ledger->plan->claimable->units[0].shared->section;
+        /* Where there is no present sharing policy, allocations under a previous one are monitored under that one. */
+        for (size_t i = 0; !mps && i < count; i++)
+                if (all[i].is_draining)
+                        mps = all[i].resource->units[0].shared->section;
+        if (!mps && core->plan && core->plan->claimable && core->plan->claimable->n_units)
+                mps = core->plan->claimable->units[0].shared->section;
         return mps ? mps->guard : GUARD_OFF;
-}
-
-const struct holder *ledger_holder_of(
-        const struct ledger *ledger, const struct ledger_resource *shared, const struct allocation *allocation)
-{
-        const struct holder *holder = NULL;
-
-        for (size_t i = 0; i < allocation->n_devices && ledger->holders && !holder; i++)
-                holder = holders_find(ledger->holders, shared->resource->name, allocation->devices[i]);
-        return holder;
-}
-
-unsigned int ledger_replicas_of(
-        const struct ledger_resource *shared, const struct allocation *allocation, const struct unit *unit)
-{
-        unsigned int count = 0;
-
-        if (allocation->unit)
-                return strcmp(allocation->unit, unit->uuid) == 0
-                               ? (unsigned int)MIN(allocation->n_devices, unit->replicas)
-                               : 0;
-        for (size_t i = 0; i < allocation->n_devices; i++) {
-                const struct device *device = map_find(&shared->resource->by_id, allocation->devices[i]);
-
-                count += device && &shared->resource->units[device->unit] == unit;
-        }
-        return count;
-}
-
-static void add_monitored_on(const struct ledger *ledger, const struct ledger_resource *shared,
-        const struct allocation *allocation, const struct unit *unit, struct arena *arena,
-        struct limit_monitor_allocation *allocations, size_t *n_allocations)
-{
-        const struct holder *holder = ledger_holder_of(ledger, shared, allocation);
-        const unsigned int replicas = ledger_replicas_of(shared, allocation, unit);
-        struct share share;
-        bool is_guess;
-
-        if (replicas == 0)
-                return;
-        share = ledger_share(ledger, shared, allocation, unit, replicas, &is_guess);
-        allocations[(*n_allocations)++] = (struct limit_monitor_allocation){
-                .id = allocation->id,
-                .unit = unit->uuid,
-                .pod_uid = holder ? holder->pod_uid : NULL,
-                .pod = holder && holder->pod ? arena_printf(arena, "%s/%s", holder->pod_namespace, holder->pod) : NULL,
-                .limit_mib = share.memory_mib,
-                .threads_permille = share.threads_permille,
-                .tier = ledger_tier(ledger, shared->resource, unit),
-                .is_guess = is_guess,
-        };
-}
-
-static size_t most_monitored(const struct ledger_resource *shared, const struct allocation *allocation)
-{
-        return allocation->unit ? 1 : MIN(allocation->n_devices, shared->resource->n_units);
-}
-
-/* One that is bound is on its unit alone. */
-static void add_monitored(const struct ledger *ledger, const struct ledger_resource *shared,
-        const struct allocation *allocation, struct arena *arena, struct limit_monitor_allocation *allocations,
-        size_t *n_allocations)
-{
-        const struct unit *unit = allocation->unit ? resource_find_unit(shared->resource, allocation->unit) : NULL;
-
-        if (unit)
-                add_monitored_on(ledger, shared, allocation, unit, arena, allocations, n_allocations);
-        for (size_t i = 0; !allocation->unit && i < shared->resource->n_units; i++)
-                add_monitored_on(
-                        ledger, shared, allocation, &shared->resource->units[i], arena, allocations, n_allocations);
-}
-
-/*
- * The pods that were named at Prepare, and one that is not known: kubelet does not ask again when another pod uses the
- * same claim, so whoever has no allocation on that unit may be one of these. While a unit is away its claims are not.
- */
-static void add_claimed(const struct ledger *ledger, const struct ledger_claim_state *state,
-        struct limit_monitor_allocation *allocations, size_t *n_allocations)
-{
-        const struct ledger_claim *claim = state->claim;
-
-        for (size_t i = 0; i < claim->n_devices; i++) {
-                const struct ledger_claim_device *device = &claim->devices[i];
-                const struct unit *unit = ledger_claimable_unit(ledger, device->unit);
-
-                for (size_t j = 0; device->is_shared && j <= claim->n_pods; j++)
-                        allocations[(*n_allocations)++] = (struct limit_monitor_allocation){
-                                .id = device->id,
-                                .unit = device->unit,
-                                .pod_uid = j < claim->n_pods ? claim->pods[j].uid : NULL,
-                                .limit_mib = device->limit_mib,
-                                .threads_permille = device->threads_permille,
-                                .tier = unit ? ledger_tier(ledger, ledger->plan->claimable, unit) : device->tier,
-                                .is_guess = !unit || j == claim->n_pods,
-                        };
-        }
-}
-
-static size_t collect_monitored(const struct ledger *ledger, struct arena *arena, struct limit_monitor_allocation **ret)
-{
-        const struct ledger_claim_state *claims;
-        size_t n_claims = ledger_claims(ledger, arena, &claims);
-        size_t most = 0;
-        size_t count = 0;
-
-        for (size_t i = 0; i < n_claims; i++)
-                most += claims[i].claim->n_devices * (claims[i].claim->n_pods + 1);
-        for (size_t i = 0; i < ledger->n_shared; i++)
-                for (size_t j = 0; j < allocations_count(ledger->shared[i].allocations); j++)
-                        most += most_monitored(&ledger->shared[i], allocations_get(ledger->shared[i].allocations, j));
-        *ret = ARENA_ARRAY(arena, struct limit_monitor_allocation, most);
-        for (size_t i = 0; i < ledger->n_shared; i++) {
-                const struct ledger_resource *shared = &ledger->shared[i];
-
-                for (size_t j = 0; j < allocations_count(shared->allocations); j++)
-                        add_monitored(ledger, shared, allocations_get(shared->allocations, j), arena, *ret, &count);
-        }
-        for (size_t i = 0; i < n_claims; i++)
-                add_claimed(ledger, &claims[i], *ret, &count);
-        return count;
 }
 
 static void on_terminated(const struct error *err, void *data)
 {
-        struct ledger *ledger = data;
+        struct violations *violations = data;
 
         if (err)
                 log_warn("the MPS client could not be terminated", LOG_ERR(err));
         else
-                ledger->clients_ended_total++;
+                violations->clients_ended_total++;
 }
 
-static void on_violations_listed(const struct error *err, void *data);
-static void on_looked(const struct error *err, void *data);
-
-static void ask_for_proof(struct ledger *ledger, const struct limit_monitor_report *found)
-{
-        if (found->wants_list && ledger->pods && !ledger->limit_monitor_is_asking) {
-                ledger->limit_monitor_is_asking = true;
-                ledger_list(ledger, on_violations_listed, ledger);
-        }
-        if (found->wants_look && !ledger->limit_monitor_is_looking) {
-                ledger->limit_monitor_is_looking = true;
-                ledger->look_asked_at = ledger_clock(ledger);
-                mps_link_look(ledger->link, on_looked, ledger);
-        }
-}
-
-/* |may_ask|: for proof, and then there is another poll at once. */
-static void violations_poll(struct ledger *ledger, bool may_ask)
+static void violations_poll(struct violations *violations)
 {
         static const struct mps_status nothing;
-        const struct mps_status *status = ledger->status ? ledger->status : &nothing;
-        const struct limit_monitor_proof proof = {.listed_at = ledger->listed_at,
-                .looked_at = ledger->looked_at,
-                .allocated_at = ledger->allocated_at,
-                .pods = ledger->holders ? holders_pods(ledger->holders) : NULL};
-        struct arena scratch = ARENA_INIT;
-        struct limit_monitor_report *found = &ledger->found;
+        struct ledger_core *core = violations->core;
+        const struct mps_status *reported = daemons_status(&core->daemons);
+        const struct mps_status *status = reported ? reported : &nothing;
+        const struct holders *holders = holdings_holders(&core->holdings);
+        const struct limit_monitor_proof proof = {.listed_at = holdings_listed_at(&core->holdings),
+                .looked_at = violations->looked_at,
+                .allocated_at = violations->allocated_at,
+                .pods = holders ? holders_pods(holders) : NULL};
+        _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
+        struct limit_monitor_report *found = &violations->found;
         struct limit_monitor_allocation *allocations;
-        size_t n_allocations = collect_monitored(ledger, &scratch, &allocations);
+        size_t n_allocations = collect_monitored(violations, &scratch, &allocations);
 
-        if (ledger_claims_are_unclear(ledger))
-                ledger->options.wants_pods(ledger->options.data);
-        limit_monitor_poll(ledger->limit_monitor, guard_mode(ledger), allocations, n_allocations, status, &proof,
-                ledger_clock(ledger), found);
-        mps_report_violations(ledger->report, found);
+        if (claim_set_has_unknown_pods(violations->claims))
+                core->options.wants_pods(core->options.data);
+        limit_monitor_poll(violations->monitor, guard_mode(core), allocations, n_allocations, status, &proof,
+                ledger_clock(core), found);
+        mps_report_violations(violations->report, found);
         for (size_t i = 0; i < found->n_appeared; i++)
-                ledger->violations_total[found->appeared[i]->kind]++;
+                violations->violations_total[found->appeared[i]->kind]++;
         for (size_t i = 0; i < found->n_ending; i++)
-                mps_link_terminate(ledger->link, found->ending[i]->daemon, found->ending[i]->client,
-                        found->ending[i]->container_id, on_terminated, ledger);
+                mps_link_terminate(daemons_link(&core->daemons), found->ending[i]->daemon, found->ending[i]->client,
+                        found->ending[i]->container_id, on_terminated, violations);
         if (found->n_standing == 0 && !has_clients(status))
-                uv_timer_stop(&ledger->limit_monitor_timer);
-        arena_done(&scratch);
-        if (may_ask)
-                ask_for_proof(ledger, found);
+                uv_timer_stop(&violations->timer);
 }
 
-static void on_violations_listed(const struct error *err, void *data)
+static void on_proof_listed(const struct error *err, void *data)
 {
-        struct ledger *ledger = data;
+        struct violations *violations = data;
 
-        ledger->limit_monitor_is_asking = false;
-        if (!err && ledger->plan)
-                violations_poll(ledger, false);
+        violations->is_listing = false;
+        if (!err && violations->core->plan)
+                violations_poll(violations);
 }
 
 static void on_looked(const struct error *err, void *data)
 {
-        struct ledger *ledger = data;
+        struct violations *violations = data;
 
-        ledger->limit_monitor_is_looking = false;
+        violations->is_looking = false;
         if (err)
                 return;
-        ledger->looked_at = ledger->look_asked_at;
-        if (ledger->plan && !ledger->closing)
-                violations_poll(ledger, false);
+        violations->looked_at = violations->look_asked_at;
+        if (violations->core->plan && !violations->core->is_closing)
+                violations_poll(violations);
 }
 
-void ledger_on_limit_monitor_timer(uv_timer_t *timer)
+/* Polls, and asks for the proof that the monitor wants; with each answer there is another poll at once. */
+static void on_violations_timer(uv_timer_t *timer)
 {
-        violations_poll(timer->data, true);
+        struct violations *violations = container_of(timer, struct violations, timer);
+        struct ledger_core *core = violations->core;
+
+        violations_poll(violations);
+        if (violations->found.wants_list && holdings_folder(&core->holdings) && !violations->is_listing) {
+                violations->is_listing = true;
+                holdings_list(&core->holdings, on_proof_listed, violations);
+        }
+        if (violations->found.wants_look && !violations->is_looking) {
+                violations->is_looking = true;
+                violations->look_asked_at = ledger_clock(core);
+                mps_link_look(daemons_link(&core->daemons), on_looked, violations);
+        }
 }
 
-/* ---- what the daemons say ---- */
+/* ---- for the rest of the ledger ---- */
 
-char *ledger_pods_of(const char *unit, void *data)
+void violations_note_allocation(struct violations *violations)
 {
-        const struct ledger *ledger = data;
-        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
-        struct arena scratch = ARENA_INIT;
-        struct limit_monitor_allocation *allocations;
-        size_t n_allocations = collect_monitored(ledger, &scratch, &allocations);
-
-        for (size_t i = 0; i < n_allocations; i++)
-                if (strcmp(allocations[i].unit, unit) == 0 && allocations[i].pod &&
-                        !strstr(text.data, allocations[i].pod))
-                        strbuf_printf(&text, "%s%s", text.size ? ", " : "", allocations[i].pod);
-        arena_done(&scratch);
-        return xstrdup(text.data);
+        violations->allocated_at = ledger_clock(violations->core);
 }
 
-void ledger_on_status(const struct mps_status *status, const char *reason, void *data)
+void violations_note_status(struct violations *violations, const char *reason)
 {
-        struct ledger *ledger = data;
+        const struct daemons *daemons = &violations->core->daemons;
+        const struct mps_status *status = daemons_status(daemons);
 
-        ledger->status = status;
-        if (ledger->closing)
-                return;
         if (status)
-                mps_faults_follow(&ledger->faults, status);
-        mps_report_status(ledger->report, status, reason, ledger->wanted.n_daemons > 0);
-        for (size_t i = 0; i < ledger->n_shared; i++)
-                ledger_update_unavailable(ledger, &ledger->shared[i]);
-        if (status && has_clients(status) && !uv_is_active((uv_handle_t *)&ledger->limit_monitor_timer))
-                uv_timer_start(
-                        &ledger->limit_monitor_timer, ledger_on_limit_monitor_timer, 0, LIMIT_MONITOR_INTERVAL_MS);
-        ledger_claims_advance(ledger);
-        ledger->options.on_change(ledger->options.data);
+                mps_faults_follow(&violations->faults, status);
+        mps_report_status(violations->report, status, reason, daemons_any_wanted(daemons));
+        if (status && has_clients(status) && !uv_is_active((uv_handle_t *)&violations->timer))
+                uv_timer_start(&violations->timer, on_violations_timer, 0, INTERVAL_MS);
 }
 
-/* ---- metrics ---- */
-
-static struct ledger_allocation measure_allocation(
-        const struct ledger *ledger, const struct ledger_resource *shared, const struct allocation *allocation)
-{
-        const struct unit *unit = allocation->unit ? resource_find_unit(shared->resource, allocation->unit) : NULL;
-        struct ledger_allocation measured = {
-                .allocation = allocation,
-                .holder = ledger_holder_of(ledger, shared, allocation),
-                .threads_permille = 1000,
-        };
-
-        if (unit) {
-                bool is_guess;
-                struct share share = ledger_share(
-                        ledger, shared, allocation, unit, ledger_replicas_of(shared, allocation, unit), &is_guess);
-
-                measured.tier = ledger_tier(ledger, shared->resource, unit);
-                measured.limit_mib = share.memory_mib;
-                measured.threads_permille = share.threads_permille;
-        }
-        return measured;
-}
-
-size_t ledger_allocations(
-        const struct ledger *ledger, const char *resource, struct arena *arena, const struct ledger_allocation **ret)
-{
-        struct ledger_allocation *allocations;
-        size_t most = 0;
-        size_t count = 0;
-
-        for (size_t i = 0; i < ledger->n_shared; i++)
-                most += allocations_count(ledger->shared[i].allocations);
-        *ret = allocations = ARENA_ARRAY(arena, struct ledger_allocation, most);
-        for (size_t i = 0; i < ledger->n_shared; i++) {
-                const struct ledger_resource *shared = &ledger->shared[i];
-
-                for (size_t j = 0; j < allocations_count(shared->allocations); j++)
-                        if (strcmp(shared->resource->name, resource) == 0)
-                                allocations[count++] =
-                                        measure_allocation(ledger, shared, allocations_get(shared->allocations, j));
-        }
-        return count;
-}
-
-void ledger_measure(const struct ledger *ledger, struct ledger_measures *ret)
+void violations_measure(const struct violations *violations, struct ledger_measures *ret)
 {
         *ret = (struct ledger_measures){
-                .mps = ledger->status,
-                .faults = &ledger->faults,
-                .standing = ledger->found.standing,
-                .n_standing = ledger->found.n_standing,
-                .clients_ended_total = ledger->clients_ended_total,
-                .n_twice = ledger->n_twice,
+                .mps = daemons_status(&violations->core->daemons),
+                .faults = &violations->faults,
+                .standing = violations->found.standing,
+                .n_standing = violations->found.n_standing,
+                .clients_ended_total = violations->clients_ended_total,
+                .n_twice = holdings_n_twice(&violations->core->holdings),
         };
-        memcpy(ret->violations_total, ledger->violations_total, sizeof(ret->violations_total));
+        memcpy(ret->violations_total, violations->violations_total, sizeof(ret->violations_total));
+}
+
+/* ---- begin and end ---- */
+
+void violations_init(struct violations *violations, struct ledger_core *core, const struct claim_set *claims,
+        const struct declared_containers *containers, struct pod_events *pod_events)
+{
+        *violations = (struct violations){
+                .core = core,
+                .claims = claims,
+                .containers = containers,
+                .monitor = limit_monitor_new(),
+                .report = mps_report_new(pod_events),
+                .looked_at = HOLDINGS_NEVER,
+                .allocated_at = HOLDINGS_NEVER,
+        };
+        uv_timer_init(core->options.loop, &violations->timer);
+}
+
+void violations_forget(struct violations *violations)
+{
+        uv_timer_stop(&violations->timer);
+        limit_monitor_free(violations->monitor);
+        violations->monitor = limit_monitor_new();
+        violations->found = (struct limit_monitor_report){0};
+}
+
+void violations_close(struct violations *violations, struct closing *closing)
+{
+        closing_close(closing, &violations->timer);
+}
+
+void violations_done(struct violations *violations)
+{
+        limit_monitor_free(violations->monitor);
+        mps_report_free(violations->report);
+        mps_faults_done(&violations->faults);
 }

@@ -61,7 +61,7 @@ static const struct json_field share_fields[] = {
         HISTORY(struct report_share, "history", sm_history),
         HISTORY(struct report_share, "memoryHistory", memory_history),
 };
-static const struct json_shape share_shape = JSON_SHAPE(struct report_share, share_fields);
+const struct json_shape report_share_shape = JSON_SHAPE(struct report_share, share_fields);
 
 static const struct json_field other_fields[] = {
         JSON_TEXT("by", struct report_other, by, any, .is_needed = true),
@@ -89,11 +89,11 @@ static const struct json_field unit_fields[] = {
         JSON_TEXT("reason", struct report_unit, reason, any),
         HISTORY(struct report_unit, "history", sm_history),
         HISTORY(struct report_unit, "memoryHistory", memory_history),
-        JSON_ITEMS("shares", struct report_unit, shares, n_shares, share_shape, 0, REPORT_SHARES_MAX),
+        JSON_ITEMS("shares", struct report_unit, shares, n_shares, report_share_shape, 0, REPORT_SHARES_MAX),
         JSON_ITEMS(
                 "others", struct report_unit, others, n_others, other_shape, 0, REPORT_OTHERS_MAX, .leaves_out = true),
 };
-static const struct json_shape unit_shape = JSON_SHAPE(struct report_unit, unit_fields);
+const struct json_shape report_unit_shape = JSON_SHAPE(struct report_unit, unit_fields);
 
 static const struct json_field gpu_fields[] = {
         JSON_TEXT("uuid", struct report_gpu, uuid, any, .is_needed = true),
@@ -105,9 +105,9 @@ static const struct json_field gpu_fields[] = {
         JSON_REAL("temperature", struct report_gpu, temperature),
         JSON_REAL("power", struct report_gpu, power),
         JSON_REAL("powerLimit", struct report_gpu, power_limit),
-        JSON_ITEMS("units", struct report_gpu, units, n_units, unit_shape, 0, REPORT_UNITS_MAX),
+        JSON_ITEMS("units", struct report_gpu, units, n_units, report_unit_shape, 0, REPORT_UNITS_MAX),
 };
-static const struct json_shape gpu_shape = JSON_SHAPE(struct report_gpu, gpu_fields);
+const struct json_shape report_gpu_shape = JSON_SHAPE(struct report_gpu, gpu_fields);
 
 static const struct json_field event_fields[] = {
         JSON_REAL("time", struct report_event, time),
@@ -116,7 +116,7 @@ static const struct json_field event_fields[] = {
         JSON_TEXT("unit", struct report_event, unit, any),
         JSON_TEXT("text", struct report_event, text, any),
 };
-static const struct json_shape event_shape = JSON_SHAPE(struct report_event, event_fields);
+const struct json_shape report_event_shape = JSON_SHAPE(struct report_event, event_fields);
 
 static const struct json_field page_fields[] = {
         JSON_UINT("version", struct node_page, version, 1, UINT16_MAX),
@@ -125,8 +125,8 @@ static const struct json_field page_fields[] = {
         JSON_REAL("time", struct node_page, time),
         JSON_TEXT("driver", struct node_page, driver, any),
         JSON_TEXT("configuration", struct node_page, configuration, any),
-        JSON_ITEMS("gpus", struct node_page, gpus, n_gpus, gpu_shape, 0, REPORT_GPUS_MAX, .is_needed = true),
-        JSON_ITEMS("events", struct node_page, events, n_events, event_shape, 0, REPORT_EVENTS_MAX),
+        JSON_ITEMS("gpus", struct node_page, gpus, n_gpus, report_gpu_shape, 0, REPORT_GPUS_MAX, .is_needed = true),
+        JSON_ITEMS("events", struct node_page, events, n_events, report_event_shape, 0, REPORT_EVENTS_MAX),
 };
 static const struct json_shape page_shape = JSON_SHAPE(struct node_page, page_fields);
 

@@ -17,6 +17,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
+struct json_shape;
+
 #define NODE_PAGE_VERSION 1U
 #define NODE_PAGE_MAX                                                                                                  \
         ((size_t)4 * 1024 * 1024) /* bytes of a page; its reader takes up to a hundred times as much for a moment */
@@ -140,6 +142,12 @@ extern const struct report_share report_share_unknown;
 extern const struct report_other report_other_unknown;
 extern const struct report_unit report_unit_unknown;
 extern const struct report_gpu report_gpu_unknown;
+
+/* How each of these is written as JSON (base/data/json_fields.h), for pages that show parts of a node's page. */
+extern const struct json_shape report_share_shape;
+extern const struct json_shape report_unit_shape;
+extern const struct json_shape report_gpu_shape;
+extern const struct json_shape report_event_shape;
 
 /*
  * The replicas of a unit that pods have: what the agent says, or at least what its shares add up to; NaN where neither

@@ -68,7 +68,7 @@ static void read_v3(const char *answer, struct arena *arena)
 
         dialogue_v3_read_servers(answer, arena, &servers, &count, &unread);
         for (size_t i = 0; i < count; i++)
-                need(dialogue_v3_is_name(servers[i].name) && servers[i].devices);
+                need(dialogue_v3_is_name(servers[i].name) && servers[i].status);
         dialogue_v3_read_namespaces(answer, arena, &namespaces, &count, &unread);
         for (size_t i = 0; i < count; i++)
                 need(dialogue_v3_is_name(namespaces[i].server) && namespaces[i].permille <= 1000);

@@ -20,8 +20,7 @@ static void on_event(const struct server_log_event *event, void *data)
                 event->limits->threads_permille > 1000 || strlen(event->text) > SERVER_LOG_LINE_MAX)
                 abort();
         *sum = *sum * 1000003 + (uint64_t)event->kind + (uint64_t)event->pid * 3 + event->bytes * 5 + event->uid * 7 +
-               event->context * 11 + (uint64_t)event->limits->server * 13 + event->limits->bytes[0] * 17 +
-               strlen(event->text);
+               (uint64_t)event->limits->server * 13 + event->limits->bytes[0] * 17 + strlen(event->text);
 }
 
 static uint64_t feed(const char *bytes, size_t size, size_t cut)

@@ -305,6 +305,9 @@ static void test_wrong_values_are_named_with_place_bound_and_way_out(void **stat
                         "config 'FILE' line 1: health.xids.079: '079' is not an Xid, use a number from 1 to 1023"},
                 {"health: {xids: {1024: ignore}}\n", ERROR_INVALID,
                         "config 'FILE' line 1: health.xids.1024: '1024' is not an Xid, use a number from 1 to 1023"},
+                {"health: {pendingRowRemap: unhealty}\n", ERROR_INVALID,
+                        "config 'FILE' line 1: health.pendingRowRemap: 'unhealty' is not a known value, use ignore or "
+                        "unhealthy"},
                 {"flags: {plugin: {sharedDevicesAllocationPolicy: pakced}}\n", ERROR_INVALID,
                         "config 'FILE' line 1: flags.plugin.sharedDevicesAllocationPolicy: 'pakced' is not a known value, use "
                         "distributed or packed"},
@@ -363,7 +366,7 @@ static void test_marks_of_the_node_are_checked_at_the_start(void **state UNUSED)
         assert_string_equal(fixture.config->node_taint, "a/b:NoSchedule");
         assert_string_equal(fixture.config->node_condition, "Shares");
         assert_fails(build(&fixture, "version: v1\n", bad_taint), &fixture.err, ERROR_INVALID,
-                "--node-taint: 'a/b' is no taint: write key=value:effect or key:effect, for example "
+                "--node-taint: 'a/b' is not a taint: write key=value:effect or key:effect, for example "
                 "nvidia.com/gpu-sharing=unavailable:NoSchedule");
         assert_fails(build(&fixture, "version: v1\n", bad_condition), &fixture.err, ERROR_INVALID,
                 "--node-condition: 'Ready' is a condition that kubelet sets: use another type, for example "

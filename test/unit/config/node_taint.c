@@ -47,10 +47,10 @@ static void test_what_the_server_would_refuse_is_no_taint(void **state UNUSED)
                 if (node_taint_parse(&taint, &arena, bad[i], &err) == 0)
                         fail_msg("'%s' is taken", bad[i]);
         assert_fails(node_taint_parse(&taint, &arena, "a=b", &err), &err, ERROR_INVALID,
-                "'a=b' is no taint: write key=value:effect or key:effect, for example "
+                "'a=b' is not a taint: write key=value:effect or key:effect, for example "
                 "nvidia.com/gpu-sharing=unavailable:NoSchedule");
         assert_fails(node_taint_parse(&taint, &arena, "a:Never", &err), &err, ERROR_INVALID,
-                "'Never' is no effect of a taint: use NoSchedule, PreferNoSchedule or NoExecute");
+                "'Never' is not an effect of a taint: use NoSchedule, PreferNoSchedule or NoExecute");
 }
 
 static void test_a_condition_is_a_name_that_kubelet_does_not_use(void **state UNUSED)

@@ -23,7 +23,7 @@ static void test_what_cannot_be_is_refused_with_the_reason(void **state UNUSED)
                 const char *text;
         } table[] = {
                 {{"a", "b", "c", "d", "e", "f", "g", "h", "i"}, "more than 8 labels of pods"},
-                {{"team", "a b"}, "'a b' is no key of a label: write them as team,app.kubernetes.io/name"},
+                {{"team", "a b"}, "'a b' is not a key of a label: write them as team,app.kubernetes.io/name"},
                 {{"a.b/c", "a_b_c"}, "'a.b/c' and 'a_b_c' are both label_a_b_c in metrics: choose one"},
                 {{"team", "team"}, "'team' and 'team' are both label_team in metrics: choose one"},
         };

@@ -1,5 +1,7 @@
 #include "fixture.h"
 
+#include "config/word.h"
+
 #define UUID "4cf8db2d-06c0-7d70-1a51-e59b25b2c16c"
 #define OTHER_UUID "8ed9db5c-0f3a-4a3c-9a4b-0123456789ab"
 #define NAME_OF_50 "gpu-with-a-long-name-that-leaves-no-room-for-more-"
@@ -227,8 +229,8 @@ static void test_a_section_of_mps_says_how_its_daemons_are(void **state UNUSED)
                                   ? arena_printf(&fixture.arena, "%llu", (unsigned long long)mps->memory_reserve_mib)
                                   : "auto";
                 assert_string_equal(
-                        arena_printf(&fixture.arena, "%s %s %s %s %s %u %u", sharing_scope_name(mps->scope),
-                                daemon_scope_name(mps->daemon_scope), guard_mode_name(mps->guard),
+                        arena_printf(&fixture.arena, "%s %s %s %s %s %u %u", sharing_scope_words[mps->scope],
+                                daemon_scope_name(mps->daemon_scope), guard_mode_words[mps->guard],
                                 mps_tier_name(mps->tier_limit), reserve, mps->max_per_request, mps->resources[0].sms),
                         table[i].expected);
         }

@@ -4,8 +4,8 @@
 
 #include "base/macro.h"
 #include "base/strbuf.h"
-#include "mig/compare.h"
-#include "mig/export.h"
+#include "mig/wanted.h"
+#include "mig/parted.h"
 #include "model_gpu.h"
 
 static const struct mig_gpu_profile *profile_of(const struct mig_node_gpu *gpu, const char *name)

@@ -6,7 +6,7 @@
 #include "base/macro.h"
 #include "base/strbuf.h"
 #include "base/text.h"
-#include "mig/generate.h"
+#include "mig/parted.h"
 #include "mig/plan.h"
 #include "model_gpu.h"
 

@@ -67,7 +67,7 @@ static void test_units_follow_the_mig_strategy(void **state UNUSED)
                         "nvidia.com/mig-1g.24gb-me none: MIG-3-0; nvidia.com/mig-1g.24gb.gfx none: MIG-2-0",
                         ""},
                 {MIXED, {"1c.3g.20gb 3g.20gb"}, "nvidia.com/mig-3g.20gb none: MIG-0-1",
-                        "MIG device 0:0 (MIG-0-0) of profile '1c.3g.20gb' is left out: it has not all compute slices of "
+                        "MIG device 0:0 (MIG-0-0) of profile '1c.3g.20gb' is left out: it does not have all compute slices of "
                         "its GPU instance" A_PATTERN},
                 {MIXED, {"? 1g.5gb"}, "nvidia.com/mig-1g.5gb none: MIG-0-1",
                         "MIG device 0:0 (MIG-0-0) is left out: its profile is unknown; run the agent privileged if NVML refuses "
@@ -77,7 +77,7 @@ static void test_units_follow_the_mig_strategy(void **state UNUSED)
                         "resource name: use lower-case letters, digits, '-' and '.', a letter or digit first and "
                         "last" A_PATTERN},
                 {MIXED, {"1c.3g.20gb"}, "",
-                        "MIG device 0:0 (MIG-0-0) of profile '1c.3g.20gb' is left out: it has not all compute slices of "
+                        "MIG device 0:0 (MIG-0-0) of profile '1c.3g.20gb' is left out: it does not have all compute slices of "
                         "its GPU instance" A_PATTERN},
         };
 

@@ -341,7 +341,7 @@ static void test_the_record_has_all_that_the_container_holds_before_it_starts(vo
                 const char *text = record.entries[i].answer;
                 V1beta1__ContainerAllocateResponse *answer;
                 unsigned char bytes[256];
-                size_t size;
+                size_t size = 0;
 
                 assert_non_null(text);
                 assert_true(strlen(text) <= sizeof(bytes) && base64_decode(text, strlen(text), bytes, &size));

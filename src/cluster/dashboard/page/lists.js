@@ -3,7 +3,7 @@
 import {ask, cluster, nodes} from './api.js';
 import {bytes, count, el, link, meter, plural, shortModel, table, when} from './dom.js';
 import {sharingName} from './tip.js';
-import {byName, found, freeOf, isGpuFound, isIll, stateOf, sum} from './model.js';
+import {byName, found, freeOf, isGpuFound, isUnhealthy, stateOf, sum} from './model.js';
 
 // ---- events ----
 
@@ -65,11 +65,11 @@ const COLUMNS = [
 ];
 
 function rowOf(node, gpu) {
-  const ill = gpu.units.find((unit) => unit.ill !== undefined);
+  const faulty = gpu.units.find((unit) => unit.unhealthy !== undefined);
   return {node, gpu, sharing: [...new Set(gpu.units.map((unit) => unit.profile ? `MIG, ${sharingName(unit.sharing) ?? ''}` : sharingName(unit.sharing) ?? ''))].join(' and '),
     shares: gpu.units.reduce((total, unit) => total + unit.shares.length, 0), granted: sum(gpu.units, (unit) => unit.granted),
     reserved: sum(gpu.units, (unit) => unit.reserved), free: sum(gpu.units, freeOf),
-    isBad: ill !== undefined, health: ill ? `⚠ ${ill.ill || 'unhealthy'}` : stateOf(node) || 'healthy'};
+    isBad: faulty !== undefined, health: faulty ? `⚠ ${faulty.unhealthy || 'unhealthy'}` : stateOf(node) || 'healthy'};
 }
 
 function compare(a, b) {
@@ -119,7 +119,7 @@ export function foundBox() {
 export function attention() {
   const problems = [];
   for (const node of [...nodes.values()].sort(byName))
-    for (const gpu of node.gpus.filter(isIll))
-      problems.push(el('a', {href: link('gpus', gpu.uuid)}, `⚠ ${node.name} GPU ${gpu.index ?? ''}: ${gpu.units.find((unit) => unit.ill !== undefined).ill || 'unhealthy'}`));
+    for (const gpu of node.gpus.filter(isUnhealthy))
+      problems.push(el('a', {href: link('gpus', gpu.uuid)}, `⚠ ${node.name} GPU ${gpu.index ?? ''}: ${gpu.units.find((unit) => unit.unhealthy !== undefined).unhealthy || 'unhealthy'}`));
   return problems;
 }

@@ -3,7 +3,7 @@
 
 import {el, link, plural, shortModel} from './dom.js';
 import {cluster, nodes} from './api.js';
-import {byName, colourNamespaces, colourOf, colouredNamespaces, found, freeOf, isIll, isNodeFound, isShareDim, stateOf, sum, trouble, unitState} from './model.js';
+import {byName, colourNamespaces, colourOf, colouredNamespaces, found, freeOf, isUnhealthy, isNodeFound, isShareDim, stateOf, sum, trouble, unitState} from './model.js';
 import {hideTip, showTip} from './tip.js';
 
 const choices = {show: 'all', colour: 'use', size: 'large', order: 'name'};
@@ -48,17 +48,17 @@ function words(node, gpu) {
   const granted = sum(gpu.units, (unit) => unit.granted);
   const of = sum(gpu.units, (unit) => unit.replicas);
   const reserved = sum(gpu.units, (unit) => unit.reserved);
-  const ill = gpu.units.find((unit) => unit.ill !== undefined);
+  const faulty = gpu.units.find((unit) => unit.unhealthy !== undefined);
   return [`GPU ${gpu.index ?? ''} of ${node.name}, ${shortModel(gpu.model)}`,
     granted !== undefined && of !== undefined && `${granted} of ${of} replicas granted`, reserved > 0 && `${reserved} reserved`,
     gpu.used !== undefined && `memory ${gpu.used} %`, gpu.sm !== undefined && `SM ${gpu.sm} %`,
-    ill ? `unhealthy${ill.ill && ': ' + ill.ill}` : node.state !== 'answers' && stateOf(node)].filter(Boolean).join(', ');
+    faulty ? `unhealthy${faulty.unhealthy && ': ' + faulty.unhealthy}` : node.state !== 'answers' && stateOf(node)].filter(Boolean).join(', ');
 }
 
 function drawGpu(node, gpu) {
-  const state = isIll(gpu) ? 'ill' : node.state === 'answers' ? 'well' : 'away';
+  const state = isUnhealthy(gpu) ? 'unhealthy' : node.state === 'answers' ? 'healthy' : 'away';
   return el('a', {class: `gpu ${state}`, href: link('gpus', gpu.uuid), tabindex: -1, 'data-uuid': gpu.uuid, 'data-node': node.name, 'aria-label': words(node, gpu)},
-    el('span', {class: 'cap', 'aria-hidden': 'true'}, el('b', null, state === 'ill' ? `⚠ ${gpu.index ?? ''}` : gpu.index ?? ''),
+    el('span', {class: 'cap', 'aria-hidden': 'true'}, el('b', null, state === 'unhealthy' ? `⚠ ${gpu.index ?? ''}` : gpu.index ?? ''),
       el('span', null, gpu.used === undefined ? '' : `${gpu.used} %`)),
     drawBar(node, gpu),
     el('span', {class: 'sm', 'aria-hidden': 'true', '--v': `${Math.min(100, gpu.sm ?? 0)}%`}));
@@ -108,8 +108,8 @@ function setTabStop() {
 
 const FILTERS = {
   all: () => true,
-  free: (node) => node.gpus.some((gpu) => gpu.units.some((unit) => freeOf(unit) > 0 && unit.ill === undefined)),
-  trouble: (node) => Boolean(trouble(node)) || node.gpus.some(isIll),
+  free: (node) => node.gpus.some((gpu) => gpu.units.some((unit) => freeOf(unit) > 0 && unit.unhealthy === undefined)),
+  trouble: (node) => Boolean(trouble(node)) || node.gpus.some(isUnhealthy),
 };
 
 function freeRatio(node) {

@@ -1,13 +1,13 @@
 // What the overview says, added up and judged. No elements here.
 
 export function unitState(node, unit) {
-  if (unit.ill !== undefined)
-    return 'ill';
-  return node.state === 'answers' ? 'well' : 'away';
+  if (unit.unhealthy !== undefined)
+    return 'unhealthy';
+  return node.state === 'answers' ? 'healthy' : 'away';
 }
 
-export function isIll(gpu) {
-  return gpu.units.some((unit) => unit.ill !== undefined);
+export function isUnhealthy(gpu) {
+  return gpu.units.some((unit) => unit.unhealthy !== undefined);
 }
 
 export function freeOf(unit) {
@@ -40,13 +40,13 @@ export function stateOf(node) {
 }
 
 export function totals(nodes) {
-  const all = {nodes: 0, silent: 0, gpus: 0, ill: 0, replicas: 0, granted: 0, reserved: 0, shares: 0, memory: 0, used: 0, sm: 0, smOf: 0, models: new Map()};
+  const all = {nodes: 0, silent: 0, gpus: 0, unhealthy: 0, replicas: 0, granted: 0, reserved: 0, shares: 0, memory: 0, used: 0, sm: 0, smOf: 0, models: new Map()};
   for (const node of nodes) {
     all.nodes++;
     all.silent += node.state !== 'answers' && node.state !== 'asked';
     for (const gpu of node.gpus) {
       all.gpus++;
-      all.ill += isIll(gpu);
+      all.unhealthy += isUnhealthy(gpu);
       all.models.set(gpu.model, (all.models.get(gpu.model) || 0) + 1);
       if (gpu.memory !== undefined && gpu.used !== undefined) {
         all.memory += gpu.memory;

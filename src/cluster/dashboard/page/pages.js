@@ -25,7 +25,7 @@ function agentState(answer) {
 function asSummary(gpu) {
   const width = (share, unit) => share.replicas && unit.replicas ? 1000 * share.replicas / unit.replicas :
     share.memoryLimit && unit.memory ? 1000 * share.memoryLimit / unit.memory : null;
-  return {uuid: gpu.uuid, index: gpu.index, units: gpu.units.map((unit) => ({...unit, ill: unit.healthy === false ? unit.reason || '' : undefined,
+  return {uuid: gpu.uuid, index: gpu.index, units: gpu.units.map((unit) => ({...unit, unhealthy: unit.healthy === false ? unit.reason || '' : undefined,
     shares: unit.shares.map((share) => [width(share, unit), share.memoryUsed === undefined ? null : 100 * share.memoryUsed / (share.memoryLimit || unit.memory),
       share.sm === undefined ? null : 100 * share.sm, null])}))};
 }
@@ -82,9 +82,9 @@ export async function gpuPage(uuid) {
 }
 
 function gpuCard(node, gpu) {
-  const ill = gpu.units.find((unit) => unit.healthy === false);
+  const faulty = gpu.units.find((unit) => unit.healthy === false);
   return el('section', {class: 'card'}, el('h2', null, el('a', {href: link('gpus', gpu.uuid)}, `GPU ${gpu.index ?? ''}`), ' ', el('small', null, shortModel(gpu.model))),
-    ill && el('p', {class: 'banner bad'}, `⚠ ${ill.reason || 'unhealthy'}`), bigBar(node, gpu),
+    faulty && el('p', {class: 'banner bad'}, `⚠ ${faulty.reason || 'unhealthy'}`), bigBar(node, gpu),
     facts([['Memory', meter(gpu.memoryUsed / gpu.memory, `${bytes(gpu.memoryUsed)} of ${bytes(gpu.memory)}`)], ['SM', meter(gpu.utilization)],
       ['Shares', gpu.units.reduce((total, unit) => total + unit.shares.length, 0)]]));
 }

@@ -116,7 +116,7 @@ function tiles() {
   const models = [...all.models].map(([model, number]) => `${count(number)} × ${(model ?? 'GPU').replace(/^NVIDIA /, '')}`).join(', ');
   return el('div', {class: 'tiles', title: models},
     tile(count(all.nodes), all.nodes === 1 ? 'Node' : 'Nodes', all.silent ? {text: `${count(all.silent)} silent`, isBad: true} : all.nodes && {text: 'all answer'}),
-    tile(count(all.gpus), all.gpus === 1 ? 'GPU' : 'GPUs', all.ill ? {text: `${count(all.ill)} unhealthy`, isBad: true} : all.gpus && {text: 'all healthy'}),
+    tile(count(all.gpus), all.gpus === 1 ? 'GPU' : 'GPUs', all.unhealthy ? {text: `${count(all.unhealthy)} unhealthy`, isBad: true} : all.gpus && {text: 'all healthy'}),
     all.replicas > 0 && tile(percent(all.granted / all.replicas), 'Granted', {text: `${count(all.granted)} of ${count(all.replicas)}`}, all.granted / all.replicas),
     all.reserved > 0 && tile(percent(all.reserved / all.replicas), 'Reserved', {text: plural(all.reserved, 'replica')}, all.reserved / all.replicas),
     all.memory > 0 && tile(percent(all.used / all.memory), 'Memory used', {text: `${bytes(all.used)} of ${bytes(all.memory)}`}, all.used / all.memory),

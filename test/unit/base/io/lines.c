@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/strbuf.h"
 #include "base/io/lines.h"
+#include "base/io/unix_socket.h"
 
 #define LIMIT ((size_t)100000)
 
@@ -94,7 +95,7 @@ static int start(void **state UNUSED)
         snprintf(path, sizeof(path), "%s/socket", folder);
         uv_loop_init(&rig.loop);
         uv_pipe_init(&rig.loop, &rig.listener, 0);
-        assert_ok(lines_bind(&fd, path, 0600, &err), &err);
+        assert_ok(unix_socket_bind(&fd, path, 0600, &err), &err);
         assert_int_equal(uv_pipe_open(&rig.listener, fd), 0);
         assert_int_equal(uv_listen((uv_stream_t *)&rig.listener, 5, on_connection), 0);
         return 0;
@@ -264,7 +265,7 @@ static void test_a_socket_without_a_listener_is_an_error_that_names_it(void **st
         snprintf(other, sizeof(other), "%s/other", folder);
         snprintf(text, sizeof(text), "connect to '%s': No such file or directory", other);
         assert_fails(lines_connect(&rig.here.lines, &rig.loop, other, &options, &err), &err, ERROR_NOT_FOUND, text);
-        assert_ok(lines_bind(&fd, other, 0600, &err), &err); /* without listening, as one that died */
+        assert_ok(unix_socket_bind(&fd, other, 0600, &err), &err); /* without listening, as one that died */
         assert_int_equal(lines_connect(&rig.here.lines, &rig.loop, other, &options, &err), -1);
         assert_int_equal(err.kind, ERROR_UNAVAILABLE);
         close(fd);
@@ -282,7 +283,7 @@ static void test_a_path_that_is_too_long_is_refused(void **state UNUSED)
         long_path[108] = '\0';
         assert_int_equal(lines_connect(&rig.here.lines, &rig.loop, long_path, &options, &err), -1);
         assert_int_equal(err.kind, ERROR_INVALID);
-        assert_int_equal(lines_bind(&fd, long_path, 0600, &err), -1);
+        assert_int_equal(unix_socket_bind(&fd, long_path, 0600, &err), -1);
         assert_non_null(strstr(err.text, "the path has 108 bytes, at most 107 are possible"));
 }
 
@@ -294,9 +295,9 @@ static void test_a_socket_that_was_left_is_replaced(void **state UNUSED)
         int second;
 
         snprintf(other, sizeof(other), "%s/other", folder);
-        assert_ok(lines_bind(&first, other, 0600, &err), &err);
+        assert_ok(unix_socket_bind(&first, other, 0600, &err), &err);
         close(first);
-        assert_ok(lines_bind(&second, other, 0600, &err), &err);
+        assert_ok(unix_socket_bind(&second, other, 0600, &err), &err);
         close(second);
         unlink(other);
 }

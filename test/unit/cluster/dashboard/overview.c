@@ -120,7 +120,7 @@ static void test_an_unhealthy_unit_says_why(void **state UNUSED)
         units = json_object_get(json_array_get(json_object_get(answer, "nodes"), 0), "gpus");
         units = json_object_get(json_array_get(units, 0), "units");
         assert_json(json_incref(units),
-                "[{'uuid': 'MIG-1', 'ill': 'Xid 79', 'shares': []}, {'uuid': 'MIG-2', 'ill': '', 'shares': []}, "
+                "[{'uuid': 'MIG-1', 'unhealthy': 'Xid 79', 'shares': []}, {'uuid': 'MIG-2', 'unhealthy': '', 'shares': []}, "
                 "{'uuid': 'MIG-3', 'shares': []}, {'uuid': 'MIG-4', 'shares': []}]");
         json_decref(answer);
 }

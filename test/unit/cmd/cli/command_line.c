@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/macro.h"
-#include "cmd/cli/command_line.h"
+#include "cmd/cli/command.h"
 #include "config/word.h"
 
 static const char *const shared[] = {"mps-directory", "driver-root-ctr-path", "mig-strategy", "log-level", NULL};
@@ -18,7 +18,7 @@ static const struct option own[] = {
                 .argument = "LIST",
                 .help = "one after the other"},
 };
-static const struct command_line line = {shared, own, ARRAY_SIZE(own)};
+static const struct command line = {.shared = shared, COMMAND_OWN(own)};
 
 static struct arena arena;
 static struct option_set set;
@@ -40,7 +40,7 @@ static int parse(const char *const *words, char *const *environment, struct erro
 
         for (; *words; words++)
                 argv[argc++] = (char *)(uintptr_t)*words;
-        return command_line_parse(&line, &set, values, &arena, argc, argv, environment, err);
+        return command_parse(&line, &set, values, &arena, argc, argv, environment, err);
 }
 
 static void test_defaults_hold_where_nothing_is_set(void **state UNUSED)
@@ -118,7 +118,7 @@ static void test_help_has_all_options_and_no_others(void **state UNUSED)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
 
-        command_line_print_help(&line, &text);
+        command_print_help(&line, &text);
         assert_non_null(strstr(text.data, "  --grace SECONDS "));
         assert_non_null(strstr(text.data, "  --mps-directory PATH "));
         assert_null(strstr(text.data, "device-id-strategy"));
@@ -128,12 +128,11 @@ static void test_options_that_help_leaves_out_still_work(void **state UNUSED)
 {
         static const char *const expected[] = {
                 "grace", "quiet", "fallbacks", "check", "print-schema", "help", "version"};
-        const struct command_line all = {
-                .own = own, .n_own = ARRAY_SIZE(own), .lists_own_only = true, .is_agent = true};
+        const struct command all = {.own = own, .n_own = ARRAY_SIZE(own), .lists_own_only = true, .is_agent = true};
         const struct option *option;
         size_t count = 0;
 
-        for (; (option = command_line_option(&all, count)); count++)
+        for (; (option = command_option(&all, count)); count++)
                 if (count < ARRAY_SIZE(expected))
                         assert_string_equal(option->flag, expected[count]);
                 else
@@ -169,26 +168,26 @@ static void test_words_and_letters_are_read_where_a_command_takes_them(void **st
                 {.flag = "name", .aliases = {"n"}, .type = OPTION_STRING, .fallback = "", .argument = "X", .help = "x"},
                 {.flag = "all", .aliases = {"A"}, .type = OPTION_BOOL, .fallback = "false", .help = "x"},
         };
-        static const struct command_line takes = {
-                command_line_none, letters, ARRAY_SIZE(letters), .most_words = 2, .takes_letters = true};
-        static const struct command_line takes_none = {command_line_none, letters, ARRAY_SIZE(letters)};
+        static const struct command takes = {
+                .shared = command_none, COMMAND_OWN(letters), .most_words = 2, .takes_letters = true};
+        static const struct command takes_none = {.shared = command_none, COMMAND_OWN(letters)};
         static char texts[][8] = {"x", "one", "-nfoo", "two", "-A", "three"};
         char *argv[] = {texts[0], texts[1], texts[2], texts[3], texts[4], texts[5]};
         const char *found[ARRAY_SIZE(letters)];
         struct error err;
 
-        assert_ok(command_line_parse(&takes, &set, found, &arena, 5, argv, no_environment, &err), &err);
+        assert_ok(command_parse(&takes, &set, found, &arena, 5, argv, no_environment, &err), &err);
         assert_string_equal(found[0], "foo");
         assert_string_equal(found[1], "true");
         assert_int_equal(set.n_words, 2);
         assert_string_equal(set.words[0], "one");
         assert_string_equal(set.words[1], "two");
-        assert_fails(command_line_parse(&takes, &set, found, &arena, 6, argv, no_environment, &err), &err,
-                ERROR_INVALID, "unexpected argument 'three'; --help lists the flags");
-        assert_fails(command_line_parse(&takes_none, &set, found, &arena, 2, argv, no_environment, &err), &err,
+        assert_fails(command_parse(&takes, &set, found, &arena, 6, argv, no_environment, &err), &err, ERROR_INVALID,
+                "unexpected argument 'three'; --help lists the flags");
+        assert_fails(command_parse(&takes_none, &set, found, &arena, 2, argv, no_environment, &err), &err,
                 ERROR_INVALID, "unexpected argument 'one'; --help lists the flags");
         argv[1] = texts[2];
-        assert_int_equal(command_line_parse(&takes_none, &set, found, &arena, 2, argv, no_environment, &err), -1);
+        assert_int_equal(command_parse(&takes_none, &set, found, &arena, 2, argv, no_environment, &err), -1);
 }
 
 int main(void)

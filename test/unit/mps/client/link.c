@@ -11,6 +11,7 @@
 
 #include "mps/fakes.h"
 #include "base/io/lines.h"
+#include "base/io/unix_socket.h"
 #include "mps/client/link.h"
 #include "mps/supervisor/listener.h"
 #include "mps/wire/message.h"
@@ -361,7 +362,7 @@ static void test_the_client_leaves_a_server_that_is_no_supervisor(void **state U
 
         uv_pipe_init(&rig.loop, &listener, 0);
         listener.data = &pipe;
-        assert_ok(lines_bind(&fd, rig.path, 0600, &err), &err);
+        assert_ok(unix_socket_bind(&fd, rig.path, 0600, &err), &err);
         assert_int_equal(uv_pipe_open(&listener, fd), 0);
         assert_int_equal(uv_listen((uv_stream_t *)&listener, 5, on_stranger), 0);
         UNTIL(&rig.loop, strstr(rig.reason, "the MPS supervisor: answer: no JSON"));
@@ -483,7 +484,7 @@ static void test_a_socket_without_a_supervisor_is_not_nvidias(void **state UNUSE
         struct error err;
         int fd;
 
-        assert_ok(lines_bind(&fd, rig.path, 0600, &err), &err); /* as one that was killed leaves it */
+        assert_ok(unix_socket_bind(&fd, rig.path, 0600, &err), &err); /* as one that was killed leaves it */
         close(fd);
         mps_link_apply(rig.link, &wanted, 4);
         UNTIL(&rig.loop, strstr(rig.reason, "Connection refused"));

@@ -26,6 +26,7 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "base/io/lines.h"
+#include "base/io/unix_socket.h"
 #include "mps/client/link.h"
 #include "mps/supervisor/listener.h"
 #include "mps/wire/message.h"
@@ -493,7 +494,7 @@ static void begin(void)
         snprintf(world.far, sizeof(world.far), "%s/far", world.folder);
         assert_int_equal(mkdir(world.far, 0700), 0);
         snprintf(path, sizeof(path), "%s/" MPS_SOCKET, world.folder);
-        assert_ok(lines_bind(&world.door, path, 0600, &err), &err);
+        assert_ok(unix_socket_bind(&world.door, path, 0600, &err), &err);
         assert_int_equal(listen(world.door, 8), 0);
         uv_loop_init(&world.loop);
         world.there = world.back = (struct stream){.from = -1, .to = -1, .waiting = STRBUF_INIT};

@@ -210,8 +210,8 @@ static void test_what_is_set_is_read_back(void **state)
                 _cleanup_(strbuf_done) struct strbuf command = STRBUF_INIT;
                 unsigned int again = 0;
 
-                strbuf_puts(&command, "set_default_active_thread_percentage ");
-                dialogue_put_percentage(&command, permille[i]);
+                strbuf_printf(
+                        &command, "set_default_active_thread_percentage %u.%u", permille[i] / 10, permille[i] % 10);
                 assert_ok(dialogue_read_percentage(ask(f, command.data), &again, &err), &err);
                 assert_int_equal(again, permille[i]);
                 assert_ok(dialogue_read_percentage(ask(f, "get_default_active_thread_percentage"), &again, &err), &err);
@@ -221,7 +221,7 @@ static void test_what_is_set_is_read_back(void **state)
                 _cleanup_(strbuf_done) struct strbuf command = STRBUF_INIT;
                 uint64_t again = 7;
 
-                dialogue_put_default_limit(&command, "0", mib[i]);
+                strbuf_printf(&command, "set_default_device_pinned_mem_limit 0 %lluM", (unsigned long long)mib[i]);
                 answers(f, command.data, "");
                 assert_ok(dialogue_read_limit(ask(f, "get_default_device_pinned_mem_limit 0"), &again, &err), &err);
                 assert_true(again == dialogue_limit_shown(mib[i]));

@@ -11,43 +11,16 @@
 
 /* ---- commands ---- */
 
-static void said(void (*put)(struct strbuf *text), const char *expected)
-{
-        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
-
-        put(&text);
-        assert_string_equal(text.data, expected);
-}
-
-static void put_limit(struct strbuf *text)
-{
-        dialogue_put_default_limit(text, "0", 1630);
-}
-
-static void put_no_limit(struct strbuf *text)
-{
-        dialogue_put_default_limit(text, "3", 0);
-}
-
-static void put_partition(struct strbuf *text)
-{
-        dialogue_put_partition_add(text, "GPU-1", 4);
-}
-
-static void put_no_partition(struct strbuf *text)
-{
-        dialogue_put_partition_remove(text, "GPU-1", "GPU-1/D/79e/Kp8A");
-}
-
 static void test_commands_are_spelled_as_the_manual_has_them(void **state UNUSED)
 {
-        said(put_limit, "set_default_device_pinned_mem_limit 0 1630M");
-        said(put_no_limit, "set_default_device_pinned_mem_limit 3 0M");
-        said(put_partition, "sm_partition add GPU-1 4");
-        said(put_no_partition, "sm_partition rm GPU-1 D/79e/Kp8A");
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+
+        assert_string_equal(dialogue_partition_add(&arena, "GPU-1", 4), "sm_partition add GPU-1 4");
+        assert_string_equal(
+                dialogue_partition_remove(&arena, "GPU-1", "GPU-1/D/79e/Kp8A"), "sm_partition rm GPU-1 D/79e/Kp8A");
 }
 
-static void test_a_percentage_has_one_decimal_both_ways(void **state UNUSED)
+static void test_a_percentage_with_one_decimal_is_read_exactly(void **state UNUSED)
 {
         struct error err;
 
@@ -55,7 +28,7 @@ static void test_a_percentage_has_one_decimal_both_ways(void **state UNUSED)
                 _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
                 unsigned int again = 9999;
 
-                dialogue_put_percentage(&text, permille);
+                strbuf_printf(&text, "%u.%u", permille / 10, permille % 10);
                 assert_ok(dialogue_read_percentage(text.data, &again, &err), &err);
                 assert_int_equal(again, permille);
         }
@@ -267,14 +240,12 @@ static const char *quoted(struct arena *arena, const char *label, unsigned int n
 static void test_a_recorded_partition_with_slashes_is_found_and_removed_as_recorded(void **state UNUSED)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        _cleanup_(strbuf_done) struct strbuf command = STRBUF_INIT;
         const char *id = NULL;
         struct error err;
 
         assert_ok(dialogue_read_partition(quoted(&arena, "#   add: ", 1), &arena, &id, &err), &err);
         assert_string_equal(id, UUID "/D/79e/DgwYMDAAAAAAAAAAAAAAAAAAAAAAAA");
-        dialogue_put_partition_remove(&command, UUID, id);
-        assert_string_equal(command.data, quoted(&arena, "#   rm: ", 1));
+        assert_string_equal(dialogue_partition_remove(&arena, UUID, id), quoted(&arena, "#   rm: ", 1));
 }
 
 static void test_recorded_refusals_are_no_partition(void **state UNUSED)
@@ -452,7 +423,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_commands_are_spelled_as_the_manual_has_them),
-                cmocka_unit_test(test_a_percentage_has_one_decimal_both_ways),
+                cmocka_unit_test(test_a_percentage_with_one_decimal_is_read_exactly),
                 cmocka_unit_test(test_percentages_that_are_none_are_shown),
                 cmocka_unit_test(test_percentages_have_any_number_of_decimals),
                 cmocka_unit_test(test_limits_are_read_in_mib),

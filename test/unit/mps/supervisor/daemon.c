@@ -3,8 +3,8 @@
 #include <unistd.h>
 
 #include "base/macro.h"
+#include "mps/supervisor/machine.h"
 #include "mps/supervisor/daemon.h"
-#include "mps/supervisor/daemon_run.h"
 
 static const char *const events[MPS_N_EVENTS] = {
         [MPS_EVENT_WANTED] = "WANTED",
@@ -21,7 +21,7 @@ static const char *const events[MPS_N_EVENTS] = {
         [MPS_EVENT_SERVER_ACTIVE] = "SERVER_ACTIVE",
         [MPS_EVENT_LOST] = "LOST",
         [MPS_EVENT_EMPTY] = "EMPTY",
-        [MPS_EVENT_HURRY] = "HURRY",
+        [MPS_EVENT_DRAIN_DEADLINE] = "HURRY",
         [MPS_EVENT_TIMEOUT] = "TIMEOUT",
 };
 
@@ -91,7 +91,7 @@ static const struct arrow arrows[] = {
 
         {MPS_DRAINING, PLAIN, false, MPS_EVENT_EXITED, MPS_OFF, PLAIN, GONE},
         {MPS_DRAINING, PLAIN, false, MPS_EVENT_EMPTY, MPS_DRAINING, QUITTING, QUIT},
-        {MPS_DRAINING, PLAIN, false, MPS_EVENT_HURRY, MPS_DRAINING, QUITTING, END},
+        {MPS_DRAINING, PLAIN, false, MPS_EVENT_DRAIN_DEADLINE, MPS_DRAINING, QUITTING, END},
         {MPS_DRAINING, PLAIN, false, MPS_EVENT_SILENT, MPS_DRAINING, KILLING, KILL},
         {MPS_DRAINING, PLAIN, false, MPS_EVENT_LOST, MPS_DRAINING, KILLING, KILL},
         {MPS_DRAINING, PLAIN, false, MPS_EVENT_TIMEOUT, MPS_DRAINING, KILLING, KILL},
@@ -99,7 +99,7 @@ static const struct arrow arrows[] = {
         {MPS_DRAINING, PLAIN, true, MPS_EVENT_EXITED, MPS_STARTING, PLAIN, START},
         {MPS_DRAINING, PLAIN, true, MPS_EVENT_WANTED, MPS_CONFIGURING, PLAIN, CONFIGURE},
         {MPS_DRAINING, QUITTING, false, MPS_EVENT_EXITED, MPS_OFF, PLAIN, GONE},
-        {MPS_DRAINING, QUITTING, false, MPS_EVENT_HURRY, MPS_DRAINING, QUITTING, END},
+        {MPS_DRAINING, QUITTING, false, MPS_EVENT_DRAIN_DEADLINE, MPS_DRAINING, QUITTING, END},
         {MPS_DRAINING, QUITTING, false, MPS_EVENT_SILENT, MPS_DRAINING, KILLING, KILL},
         {MPS_DRAINING, QUITTING, false, MPS_EVENT_LOST, MPS_DRAINING, KILLING, KILL},
         {MPS_DRAINING, QUITTING, false, MPS_EVENT_TIMEOUT, MPS_DRAINING, KILLING, KILL},
@@ -252,7 +252,7 @@ static bool is_possible(const struct world *world, enum mps_event event)
         case MPS_EVENT_WANTED:
         case MPS_EVENT_CHANGED:
         case MPS_EVENT_UNWANTED:
-        case MPS_EVENT_HURRY:
+        case MPS_EVENT_DRAIN_DEADLINE:
                 return true;
         case MPS_EVENT_TIMEOUT:
                 return world->armed;
@@ -333,11 +333,11 @@ static void test_no_walk_starts_two_processes_or_ends_in_a_corner(void **state U
 static void test_all_that_is_looked_at_at_intervals_is_looked_at_in_the_same_round(void **state UNUSED)
 {
         uv_loop_t loop;
-        struct mps_run_context context = {.loop = &loop, .poll_ms = 7};
+        struct mps_daemon_context context = {.loop = &loop, .poll_ms = 7};
 
         uv_loop_init(&loop);
         for (int i = 0; i < 10; i++) {
-                uint64_t pause = mps_run_pause(&context);
+                uint64_t pause = mps_daemon_pause(&context);
 
                 assert_true(pause >= 1 && pause <= 7);
                 assert_int_equal((uv_now(&loop) + pause) % 7, 0);

@@ -14,6 +14,7 @@
 #include "base/strbuf.h"
 #include "mps/fakes.h"
 #include "base/io/lines.h"
+#include "base/io/unix_socket.h"
 #include "mps/supervisor/listener.h"
 #include "mps/wire/message.h"
 
@@ -412,7 +413,7 @@ static void test_a_socket_that_is_not_ours_any_more_stays(void **state UNUSED)
         struct error err;
         int fd;
 
-        assert_ok(lines_bind(&fd, rig.path, 0600, &err), &err);
+        assert_ok(unix_socket_bind(&fd, rig.path, 0600, &err), &err);
         close_listener();
         assert_int_equal(stat(rig.path, &status), 0);
         close(fd);

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "mps/supervisor/guess.h"
+#include "mps/supervisor/record.h"
 #include "mps/supervisor/identity.h"
 #include "mps/supervisor/record.h"
 

@@ -39,11 +39,11 @@ static void test_each_container_in_a_namespace_has_one_limit_whatever_it_says_of
 
         assert_true(mps_memory_limits_add(&limits, &daemon, allocations, ARRAY_SIZE(allocations)));
         assert_int_equal(limits.n_items, 2);
-        assert_string_equal(limits.items[0].told.cgroup, "/c1");
-        assert_string_equal(limits.items[0].told.allocation, "g1");
-        assert_true(limits.items[0].told.limit_mib == 2048);
-        assert_string_equal(limits.items[1].told.cgroup, "/c2");
-        assert_true(limits.items[1].told.limit_mib == 4096);
+        assert_string_equal(limits.items[0].status.cgroup, "/c1");
+        assert_string_equal(limits.items[0].status.allocation, "g1");
+        assert_true(limits.items[0].status.limit_mib == 2048);
+        assert_string_equal(limits.items[1].status.cgroup, "/c2");
+        assert_true(limits.items[1].status.limit_mib == 4096);
         assert_true(mps_memory_limit_is_due(&limits.items[0], false));
         assert_false(mps_memory_limits_add(&limits, &daemon, allocations, ARRAY_SIZE(allocations))); /* all are there */
         assert_int_equal(limits.n_items, 2);
@@ -89,15 +89,15 @@ static void test_what_comes_of_an_attempt_decides_whether_a_limit_is_remembered(
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
                 _cleanup_(arena_done) struct arena arena = ARENA_INIT;
                 struct mps_memory_limit limit = {
-                        .told = {.unit = "GPU-1", .cgroup = "/c", .allocation = "g1", .is_in_force = true}};
+                        .status = {.unit = "GPU-1", .cgroup = "/c", .allocation = "g1", .is_in_force = true}};
 
                 assert_int_equal(mps_memory_limit_take(&limit, &arena, table[i].is_void, table[i].outcome, "why"),
                         table[i].is_kept);
-                assert_int_equal(limit.told.is_in_force, table[i].is_in_force);
+                assert_int_equal(limit.status.is_in_force, table[i].is_in_force);
                 if (table[i].problem)
-                        assert_string_equal(limit.told.problem, table[i].problem);
+                        assert_string_equal(limit.status.problem, table[i].problem);
                 else
-                        assert_null(limit.told.problem);
+                        assert_null(limit.status.problem);
                 assert_false(mps_memory_limit_is_due(&limit, table[i].is_void)); /* it is tried at the next check */
                 assert_true(mps_memory_limit_is_due(&limit, !table[i].is_void));
         }
@@ -105,7 +105,7 @@ static void test_what_comes_of_an_attempt_decides_whether_a_limit_is_remembered(
 
 static void test_a_limit_is_void_when_its_allocation_is_gone(void **state UNUSED)
 {
-        const struct mps_memory_limit limit = {.told = {.unit = "GPU-1", .cgroup = "/c", .allocation = "g2"}};
+        const struct mps_memory_limit limit = {.status = {.unit = "GPU-1", .cgroup = "/c", .allocation = "g2"}};
 
         assert_false(mps_memory_limit_is_void(&limit, allocations, ARRAY_SIZE(allocations)));
         assert_true(mps_memory_limit_is_void(&limit, allocations, 1));
@@ -123,7 +123,7 @@ static void test_those_that_are_kept_are_copied(void **state UNUSED)
         mps_memory_limits_add(&limits, &daemon, allocations, ARRAY_SIZE(allocations));
         mps_memory_limits_keep(&limits, keeps);
         assert_int_equal(limits.n_items, 1);
-        assert_string_equal(limits.items[0].told.cgroup, "/c2");
+        assert_string_equal(limits.items[0].status.cgroup, "/c2");
 }
 
 static void test_a_problem_that_comes_and_goes_takes_no_more_room(void **state UNUSED)
@@ -136,7 +136,7 @@ static void test_a_problem_that_comes_and_goes_takes_no_more_room(void **state U
         for (unsigned int i = 0; i < 10000; i++) {
                 assert_true(mps_memory_limit_take(
                         &limits.items[0], &limits.arena, false, MEMORY_LIMIT_FAILED, i % 2 ? "one" : "another"));
-                assert_string_equal(limits.items[0].told.problem, i % 2 ? "one" : "another");
+                assert_string_equal(limits.items[0].status.problem, i % 2 ? "one" : "another");
         }
         assert_true(arena_footprint(&limits.arena) <= (size_t)16 << 10);
 }

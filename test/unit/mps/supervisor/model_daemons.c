@@ -512,8 +512,8 @@ void mps_control_ask_all(
         add_question(control, commands, n_commands, data)->all_done = done;
 }
 
-void mps_control_run(struct mps_control *control UNUSED, const char *const *arguments UNUSED,
-        mps_answer_fn *done UNUSED, void *data UNUSED)
+void mps_control_run(
+        struct mps_control *control UNUSED, const char *words UNUSED, mps_answer_fn *done UNUSED, void *data UNUSED)
 {
         fail_msg("interface 3 is not spoken here");
 }

@@ -39,7 +39,7 @@ pid_t identity_of_lock(const char *pipe_directory)
         return of_lock ? getpid() : 0;
 }
 
-enum identity_daemon identity_judge_daemon(
+enum identity_daemon identity_check_daemon(
         pid_t pid UNUSED, const char *program UNUSED, uint64_t *ret_start_time, struct error *err UNUSED)
 {
         *ret_start_time = of_lock->start_time;

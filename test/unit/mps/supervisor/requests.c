@@ -815,6 +815,21 @@ static void test_a_limit_is_forgotten_with_the_folder_of_its_container(void **st
         rig_wait(rig, has_no_limit, NULL, "the limit is forgotten");
 }
 
+static void test_a_client_whose_container_has_no_folder_any_more_gets_no_limit_again_and_again(void **state)
+{
+        struct rig *rig = *state;
+        unsigned int changes;
+
+        start_with_a_limited_client(rig);
+        rig_wait(rig, has_limit, LIMIT, "the limit is set");
+        remove_cgroup(rig);
+        rig_wait(rig, has_no_limit, NULL, "the limit is forgotten");
+        changes = rig->changes;
+        for (unsigned int i = 0; i < 50; i++) /* each run ends at a change of the status */
+                rig_run_for(rig, 10);
+        assert_in_range(rig->changes - changes, 0, 10);
+}
+
 static bool has_problem(struct rig *rig, const void *data)
 {
         const struct mps_daemon_status *status = rig_status(rig, GPU_A);
@@ -1021,6 +1036,7 @@ int main(void)
                 TEST(test_a_limit_is_found_after_a_restart_and_taken_away_with_its_allocation),
                 TEST(test_a_changed_limit_is_set_again),
                 TEST(test_a_limit_is_forgotten_with_the_folder_of_its_container),
+                TEST(test_a_client_whose_container_has_no_folder_any_more_gets_no_limit_again_and_again),
                 TEST(test_a_driver_without_limits_of_containers_serves_and_says_so),
                 TEST(test_a_container_that_names_no_namespace_has_no_limit_as_a_whole),
                 TEST(test_an_allocation_that_needs_nothing_made_is_answered_with_the_tier),

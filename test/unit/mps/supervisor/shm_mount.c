@@ -15,7 +15,7 @@
 #include "base/alloc.h"
 #include "base/macro.h"
 #include "mps/supervisor/shared_memory.h"
-#include "mps/supervisor/shm_left.h"
+#include "mps/supervisor/daemon_shm.h"
 #include "mps/supervisor/shm_mount.h"
 
 #define CLOCK_STEP_US 50000 /* longer than the clock by which files are dated stands still */
@@ -209,7 +209,7 @@ static void mount_or_skip(void)
 {
         struct stat status;
         struct error err;
-        bool mounted;
+        bool mounted = false;
 
         if (geteuid() != 0 || mps_shm_mount(folder, 4096, &mounted, &err) < 0 ||
                 stat("/proc/self/ns/pid", &status) < 0 || status.st_ino != 0xEFFFFFFC)

@@ -744,7 +744,7 @@ static void test_within_the_grace_it_may_be_wanted_again_and_its_clients_notice_
 static nvmlComputeMode_t mode_of(const char *uuid)
 {
         _cleanup_(nvml_closep) struct nvml *nvml = NULL;
-        nvmlComputeMode_t mode;
+        nvmlComputeMode_t mode = NVML_COMPUTEMODE_DEFAULT;
         nvmlDevice_t device;
         struct error err;
 

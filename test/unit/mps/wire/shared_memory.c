@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/macro.h"
-#include "mps/wire/shared_memory.h"
+#include "mps/wire/status.h"
 
 static void test_the_fuller_of_bytes_and_files_counts(void **state UNUSED)
 {
@@ -33,7 +33,7 @@ static void test_it_is_full_until_there_is_room_again(void **state UNUSED)
         for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
                 struct mps_shm shm = {.size = 1000, .used = steps[i].used};
 
-                mps_shm_judge(&shm, &before);
+                mps_shm_mark_full(&shm, &before);
                 assert_int_equal(shm.is_full, steps[i].is_full);
                 before = shm;
         }
@@ -46,11 +46,11 @@ static void test_owners_are_kept_while_it_is_full(void **state UNUSED)
         struct mps_shm shm = {.size = 1000, .used = 960};
         struct mps_shm empty = {.size = 1000, .used = 10};
 
-        mps_shm_judge(&shm, &before);
+        mps_shm_mark_full(&shm, &before);
         assert_int_equal(shm.n_owners, 1);
         assert_int_equal(shm.owners[0].uid, 1000);
         assert_int_equal(shm.nameless, 7);
-        mps_shm_judge(&empty, &before);
+        mps_shm_mark_full(&empty, &before);
         assert_int_equal(empty.n_owners, 0);
         assert_int_equal(empty.nameless, 0);
 }

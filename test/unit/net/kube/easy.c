@@ -1,6 +1,6 @@
 #include "unit.h"
 
-#include "net/kube/transport_parts.h"
+#include "net/kube/easy.h"
 
 static void test_the_address_follows_from_server_and_name(void **state UNUSED)
 {

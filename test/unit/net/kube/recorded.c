@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "net/kube/client_parts.h"
+#include "net/kube/reply.h"
 #include "net/kube/object.h"
 #include "net/kube/watch_lines.h"
 

@@ -77,7 +77,7 @@ static int try(const char *address, uint64_t deadline_ms, struct error *err)
                 .address = address,
                 .metrics = write_page,
                 .node = write_node,
-                .ailment = find_ailment,
+                .unhealthy_reason = find_ailment,
                 .ask = ask_permission, /* not of local clients, as these are */
                 .cancel = cancel_question,
                 .asks_local = asks_all,

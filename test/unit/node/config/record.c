@@ -71,7 +71,7 @@ static void test_what_is_no_record_is_an_error(void **state UNUSED)
         for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
                 assert_ok(file_write(path, texts[i], strlen(texts[i]), &err), &err);
                 assert_fails(config_record_read(&read, path, &arena, &err), &err, ERROR_INVALID,
-                        arena_printf(&arena, "'%s' is no record of a configuration", path));
+                        arena_printf(&arena, "'%s' is not a record of a configuration", path));
         }
 }
 

@@ -8,7 +8,7 @@
 
 #include "node/dra/reconcile.h"
 #include "node/dra/slices.h"
-#include "net/kube/client_parts.h"
+#include "net/kube/reply.h"
 #include "net/kube/object.h"
 #include "net/kube/watch_lines.h"
 

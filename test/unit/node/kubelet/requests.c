@@ -41,6 +41,7 @@ struct fixture {
         struct rpc_server *server;
         struct rpc_client *client;
         struct requests *requests;
+        struct closing closing; /* of |requests| */
         bool requests_are_closed;
         struct node node, other, third; /* by UUID, by index, and without the last GPU */
         struct broker broker;
@@ -348,7 +349,8 @@ static void wait_requests_closed(struct fixture *f)
 
 static void close_requests(struct fixture *f)
 {
-        requests_close(f->requests, on_requests_closed, f);
+        requests_close(f->requests, &f->closing);
+        closing_end(&f->closing, on_requests_closed, f);
         wait_requests_closed(f);
 }
 
@@ -610,7 +612,8 @@ static void test_what_waits_when_the_resource_goes_is_refused(void **state)
         call_allocate_one(f, &first, "GPU-0::0");
         call_allocate_one(f, &second, "GPU-0::1");
         wait_owed(f, 2);
-        requests_close(f->requests, on_requests_closed, f);
+        requests_close(f->requests, &f->closing);
+        closing_end(&f->closing, on_requests_closed, f);
         call_allocate_one(f, &late, "GPU-0::2");
         wait_end(f, &first, RPC_UNAVAILABLE, "resource 'nvidia.com/gpu' is being withdrawn");
         wait_end(f, &second, RPC_UNAVAILABLE, "resource 'nvidia.com/gpu' is being withdrawn");

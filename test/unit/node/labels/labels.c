@@ -387,8 +387,10 @@ static void test_each_recorded_host_driver_of_a_vgpu_is_a_label(void **state UNU
                 bench.input.vgpu = (struct vgpu){.state = VGPU_PRESENT};
                 strcpy(bench.input.vgpu.host_driver_branch, strsep(&branches, ","));
                 strcpy(bench.input.vgpu.host_driver_version, strsep(&versions, ","));
-                branches += branches ? 1 : 0;
-                versions += versions ? 1 : 0;
+                if (branches)
+                        branches++;
+                if (versions)
+                        versions++;
                 assert_string_equal(get(&bench, "nvidia.com/vgpu.present"), "true");
                 assert_string_equal(
                         get(&bench, "nvidia.com/vgpu.host-driver-version"), bench.input.vgpu.host_driver_version);

@@ -137,29 +137,6 @@ static void test_a_request_that_waited_for_the_agent_leaves_nothing(void **state
         assert_int_equal(supervisor.made.count, 0);
 }
 
-static void test_the_file_of_an_older_version_is_read_until_the_new_one_is_written(void **state UNUSED)
-{
-        const struct fake_container *containers[2];
-        _free_ char *file = NULL;
-        _free_ char *old_file = xasprintf("%s/grants-nvidia.com_gpu.json", rig.mps);
-
-        containers[0] = rig_run("other", "GPU-0::0 GPU-0::1 GPU-0::2");
-        containers[1] = rig_run("train", "GPU-0::3 GPU-1::0");
-        rig_pass(GRACE_MS);
-        end(true);
-        kubelet.writes_record = false;
-        unlink(rig.record);
-        assert_int_equal(rename(rig.file, old_file), 0);
-        rig_write_file("{\"version\":1,\"grants\":[]}"); /* from before a downgrade */
-        rig_start();
-        assert_kept(containers, 2);
-        rig_run("next", "GPU-1::1");
-        rig_pass(GRACE_MS);
-        assert_int_equal(access(old_file, F_OK), -1);
-        file = rig_read_file();
-        assert_non_null(strstr(file, containers[1]->allocation));
-}
-
 /* One id of the record is another. Kubelet's record has the right one. */
 static void test_a_record_that_was_mended_is_written(void **state UNUSED)
 {
@@ -377,7 +354,6 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 RIG_TEST(test_an_allocation_survives_the_agent_at_each_step),
                 RIG_TEST(test_the_file_is_enough_by_itself),
-                RIG_TEST(test_the_file_of_an_older_version_is_read_until_the_new_one_is_written),
                 RIG_TEST(test_a_record_that_was_mended_is_written),
                 RIG_TEST(test_what_is_held_is_bound_to_its_unit_before_there_is_a_plan),
                 RIG_TEST(test_a_container_that_ended_while_no_agent_ran_is_released),

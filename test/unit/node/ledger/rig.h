@@ -15,7 +15,7 @@
 #include "gpu/unit_health.h"
 #include "plan/node.h"
 
-#define GRACE_MS 10000 /* node/ledger/parts.h */
+#define GRACE_MS 10000 /* HOLDINGS_GRACE_MS */
 
 enum rig_shares {
         RIG_VERIFIED,          /* weighted, two GPUs of four replicas; nothing is made for a container */

@@ -1,0 +1,366 @@
+/*
+ * Nodes and agents, as they come and go. A node stays as long as it has a Node object or an agent's pod. Each
+ * thing has an arena of its own, which goes when the thing changes.
+ */
+#include "cluster/nodes.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/text.h"
+#include "cluster/cluster.h"
+#include "cluster/pod.h"
+#include "cluster/read.h"
+#include "net/kube/object.h"
+
+/* An item of a sorted array begins with its key. */
+struct node_entry {
+        char *name;
+        struct cluster_node view;
+        struct cluster_nodes *nodes;
+        struct arena object_arena;
+        struct arena page_arena;
+        struct node_page page;
+        struct list agents; /* struct agent_pod; usually one */
+        char *path;         /* what is asked; NULL: nothing is */
+        char *reason;
+        struct poll_turn turn;
+};
+
+struct agent_pod {
+        char *key; /* "namespace/name" */
+        struct list link;
+        struct arena arena;
+        const struct cluster_agent *agent;
+        struct node_entry *entry;
+};
+
+/* ---- nodes ---- */
+
+static void node_entry_changed(struct node_entry *entry)
+{
+        entry->view.version = cluster_changes_count(entry->nodes->changes);
+}
+
+static struct node_entry *node_entry_get(struct cluster_nodes *nodes, const char *name)
+{
+        size_t at;
+        struct node_entry *entry = sorted_find(&nodes->nodes, name, &at);
+
+        if (entry)
+                return entry;
+        entry = xcalloc(1, sizeof(*entry));
+        entry->nodes = nodes;
+        entry->view.name = entry->name = xstrdup(name);
+        list_init(&entry->agents);
+        sorted_insert(&nodes->nodes, at, entry);
+        return entry;
+}
+
+static void node_entry_free(struct node_entry *entry)
+{
+        poll_remove(&entry->turn);
+        arena_done(&entry->object_arena);
+        arena_done(&entry->page_arena);
+        free(entry->path);
+        free(entry->reason);
+        free(entry->name);
+        free(entry);
+}
+
+static void node_entry_release(struct node_entry *entry)
+{
+        struct cluster_nodes *nodes = entry->nodes;
+
+        if (entry->view.object || !list_is_empty(&entry->agents))
+                return;
+        sorted_remove(&nodes->nodes, entry->name);
+        node_entry_free(entry);
+        cluster_changes_count(nodes->changes);
+}
+
+void cluster_nodes_on_node(struct cluster_nodes *nodes, enum kube_change change, const json_t *object)
+{
+        const char *name = object_text(object, "metadata", "name", NULL);
+        struct node_entry *entry;
+
+        if (!name || (change == KUBE_GONE && !sorted_find(&nodes->nodes, name, NULL)))
+                return;
+        entry = node_entry_get(nodes, name);
+        arena_done(&entry->object_arena);
+        entry->view.object = change == KUBE_PRESENT ? cluster_node_read(object, &entry->object_arena) : NULL;
+        node_entry_changed(entry);
+        node_entry_release(entry);
+}
+
+/* ---- the agent of a node ---- */
+
+/* |reason| may be of a peer: it is shown in terminals, and put into JSON. */
+static void node_entry_set_state(struct node_entry *entry, enum cluster_agent_state state, const char *reason)
+{
+        char *copy = xstrdup(reason);
+
+        if (copy)
+                text_clean(copy);
+        if (entry->view.state != state || !entry->view.since)
+                entry->view.since = (int64_t)time(NULL);
+        entry->view.state = state;
+        free(entry->reason);
+        entry->view.reason = entry->reason = copy;
+        node_entry_changed(entry);
+}
+
+/* While one pod replaces another, both are there: better is the one that can be asked, that is ready, that is newer. */
+static bool is_better(const struct cluster_agent *a, const struct cluster_agent *b)
+{
+        if (!a->trouble != !b->trouble)
+                return !a->trouble;
+        if (a->is_ready != b->is_ready)
+                return a->is_ready;
+        return a->created > b->created;
+}
+
+static const struct cluster_agent *best_agent(const struct node_entry *entry)
+{
+        const struct cluster_agent *best = NULL;
+
+        LIST_FOR_EACH(link, &entry->agents) {
+                const struct cluster_agent *agent = container_of(link, struct agent_pod, link)->agent;
+
+                if (!best || is_better(agent, best))
+                        best = agent;
+        }
+        return best;
+}
+
+static void node_entry_stop_asking(struct node_entry *entry)
+{
+        poll_remove(&entry->turn);
+        free(entry->path);
+        entry->path = NULL;
+}
+
+static void node_entry_forget_page(struct node_entry *entry)
+{
+        entry->view.page = NULL;
+        entry->view.page_time = 0;
+        arena_done(&entry->page_arena);
+}
+
+/* After a change of the node's agents: whom to ask from now on. */
+static void node_entry_choose_agent(struct node_entry *entry)
+{
+        const struct error *several_namespaces = &entry->nodes->several_namespaces;
+        const struct cluster_agent *agent = several_namespaces->kind == ERROR_NONE ? best_agent(entry) : NULL;
+        char *path;
+
+        entry->view.agent = agent;
+        if (!agent) {
+                node_entry_stop_asking(entry);
+                node_entry_forget_page(entry);
+                if (list_is_empty(&entry->agents))
+                        node_entry_set_state(entry, CLUSTER_AGENT_NONE, NULL);
+                else
+                        node_entry_set_state(entry, CLUSTER_AGENT_SILENT, several_namespaces->text);
+                return;
+        }
+        if (agent->trouble) {
+                node_entry_stop_asking(entry);
+                node_entry_set_state(entry, CLUSTER_AGENT_SILENT, agent->trouble);
+                return;
+        }
+        node_entry_changed(entry);
+        path = cluster_agent_path(&entry->view, "/node");
+        if (text_is_same(path, entry->path)) {
+                free(path);
+                return;
+        }
+        node_entry_stop_asking(entry);
+        entry->path = path;
+        poll_add(&entry->nodes->poll, &entry->turn);
+        node_entry_set_state(entry, CLUSTER_AGENT_ASKED, NULL);
+}
+
+static void agent_pod_free(struct agent_pod *pod)
+{
+        list_remove(&pod->link);
+        arena_done(&pod->arena);
+        free(pod->key);
+        free(pod);
+}
+
+static void remove_agent(struct cluster_nodes *nodes, const char *key)
+{
+        struct agent_pod *pod = sorted_remove(&nodes->agents, key);
+        struct node_entry *entry;
+
+        if (!pod)
+                return;
+        entry = pod->entry;
+        list_remove(&pod->link);
+        node_entry_choose_agent(entry);
+        agent_pod_free(pod);
+        node_entry_release(entry);
+}
+
+static void add_agent(struct cluster_nodes *nodes, struct agent_pod *pod)
+{
+        struct agent_pod *old;
+        size_t at;
+
+        old = sorted_find(&nodes->agents, pod->key, NULL);
+        if (old && strcmp(old->entry->name, pod->agent->node) != 0) { /* another pod of the same name */
+                remove_agent(nodes, pod->key);
+                old = NULL;
+        }
+        pod->entry = node_entry_get(nodes, pod->agent->node);
+        list_append(&pod->entry->agents, &pod->link);
+        sorted_find(&nodes->agents, pod->key, &at);
+        if (old) {
+                list_remove(&old->link);
+                nodes->agents.items[at] = pod;
+        } else {
+                sorted_insert(&nodes->agents, at, pod);
+        }
+        node_entry_choose_agent(pod->entry);
+        if (old)
+                agent_pod_free(old);
+}
+
+static int namespace_length(const struct agent_pod *pod)
+{
+        return (int)strcspn(pod->key, "/");
+}
+
+/*
+ * Whoever may make a pod anywhere can give it the labels of an agent. So pods of several namespaces are not believed,
+ * and none is asked. The keys are sorted and begin with the namespace.
+ */
+static void check_namespaces(struct cluster_nodes *nodes)
+{
+        const enum error_kind before = nodes->several_namespaces.kind;
+        const struct agent_pod *first, *last;
+
+        nodes->several_namespaces.kind = ERROR_NONE;
+        if (nodes->agents.count > 0) {
+                first = nodes->agents.items[0];
+                last = nodes->agents.items[nodes->agents.count - 1];
+                if (namespace_length(first) != namespace_length(last) ||
+                        strncmp(first->key, last->key, (size_t)namespace_length(first)) != 0)
+                        error_raise(&nodes->several_namespaces, ERROR_DENIED,
+                                "pods in the namespaces '%.*s' and '%.*s' have the labels of agents: name the agents' "
+                                "namespace (--agent-namespace)",
+                                namespace_length(first), first->key, namespace_length(last), last->key);
+        }
+        for (size_t i = 0; nodes->several_namespaces.kind != before && i < nodes->nodes.count; i++)
+                node_entry_choose_agent(nodes->nodes.items[i]);
+}
+
+void cluster_nodes_on_agent(struct cluster_nodes *nodes, enum kube_change change, const json_t *object)
+{
+        struct agent_pod *pod;
+        char *key = read_key(object);
+
+        if (!key)
+                return;
+        pod = xcalloc(1, sizeof(*pod));
+        pod->key = key;
+        list_init(&pod->link);
+        if (change == KUBE_PRESENT)
+                pod->agent = cluster_agent_read(object, &pod->arena);
+        if (pod->agent) {
+                add_agent(nodes, pod);
+        } else {
+                remove_agent(nodes, key);
+                agent_pod_free(pod);
+        }
+        check_namespaces(nodes);
+}
+
+/* ---- what agents answer ---- */
+
+static char *nodes_question(struct poll_turn *turn, void *data UNUSED)
+{
+        return xstrdup(container_of(turn, struct node_entry, turn)->path);
+}
+
+/* The API server's own refusals are Status objects, what an agent answers is not. */
+static bool is_of_agent(const struct kube_answer *answer)
+{
+        return answer->status != 0 && !text_is_same(object_text(answer->object, "kind", NULL), "Status");
+}
+
+static bool note_failure(struct node_entry *entry, const struct kube_answer *answer)
+{
+        _free_ char *reason = NULL;
+
+        if (is_of_agent(answer) && answer->status == 404) {
+                node_entry_set_state(
+                        entry, CLUSTER_AGENT_TOO_OLD, "it serves no page /node (404): its version is too old");
+                return false;
+        }
+        if (is_of_agent(answer) && answer->status == 401)
+                reason = xstrdup(
+                        "it asks for a token (401), and the API server passes none on: --metrics-authorization");
+        else if (is_of_agent(answer) && answer->status == 403)
+                reason = xstrdup("its page is for clients on the node itself (403): metrics.nodePage: open in the "
+                                 "chart, or --metrics-node-page=open, opens it");
+        else if (is_of_agent(answer))
+                reason = xasprintf(
+                        "it answers with status %u: %.200s", answer->status, answer->text ? answer->text : "");
+        else
+                reason = xstrdup(answer->error->text);
+        node_entry_set_state(entry, CLUSTER_AGENT_SILENT, reason);
+        return false;
+}
+
+static bool on_agent_answer(struct poll_turn *turn, const struct kube_answer *answer, void *data UNUSED)
+{
+        struct node_entry *entry = container_of(turn, struct node_entry, turn);
+        struct arena arena = ARENA_INIT;
+        struct node_page page;
+        struct error err;
+
+        if (answer->error)
+                return note_failure(entry, answer);
+        if (node_page_read(&page, &arena, answer->text, answer->size, &err) < 0) {
+                arena_done(&arena);
+                node_entry_set_state(entry, CLUSTER_AGENT_SILENT, err.text);
+                return false;
+        }
+        arena_done(&entry->page_arena);
+        entry->page_arena = arena;
+        entry->page = page;
+        entry->view.page = &entry->page;
+        entry->view.page_time = (int64_t)time(NULL);
+        node_entry_set_state(entry, CLUSTER_AGENT_ANSWERS, NULL);
+        return true;
+}
+
+const struct cluster_node *cluster_nodes_at(const struct cluster_nodes *nodes, size_t at)
+{
+        return &((const struct node_entry *)nodes->nodes.items[at])->view;
+}
+
+void cluster_nodes_init(
+        struct cluster_nodes *nodes, struct cluster_changes *changes, const struct poll_options *options)
+{
+        struct poll_options complete = *options;
+
+        *nodes = (struct cluster_nodes){.changes = changes};
+        complete.path = nodes_question;
+        complete.on_answer = on_agent_answer;
+        poll_init(&nodes->poll, &complete);
+}
+
+void cluster_nodes_close(struct cluster_nodes *nodes, struct closing *closing)
+{
+        poll_close(&nodes->poll, closing);
+        for (size_t i = 0; i < nodes->agents.count; i++)
+                agent_pod_free(nodes->agents.items[i]);
+        for (size_t i = 0; i < nodes->nodes.count; i++)
+                node_entry_free(nodes->nodes.items[i]);
+        sorted_done(&nodes->agents);
+        sorted_done(&nodes->nodes);
+}

@@ -1,0 +1,263 @@
+#include "cluster/why_finding.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/strbuf.h"
+#include "base/text.h"
+#include "cluster/pod_fit.h"
+
+/* One resource of a node, as its agent reports it. */
+struct supply {
+        uint64_t largest; /* replicas of the unit that has most of them */
+        uint64_t free;    /* replicas that nobody has, with those that are reserved */
+        uint64_t reserved;
+        size_t n_units;
+        size_t n_unhealthy;
+        const char *unhealthy_reason;
+        bool is_by_unit; /* a share has to come from one unit */
+};
+
+static uint64_t number(double value)
+{
+        return value > 0 && value < (double)UINT32_MAX ? (uint64_t)value : 0;
+}
+
+static void add_unit(struct supply *supply, const struct report_unit *unit)
+{
+        const uint64_t replicas = isnan(unit->replicas) ? 1 : number(unit->replicas);
+        const uint64_t granted = number(report_unit_granted(unit));
+
+        supply->n_units++;
+        supply->reserved += number(unit->reserved);
+        if (unit->has_health && !unit->healthy) {
+                supply->n_unhealthy++;
+                supply->unhealthy_reason = unit->reason;
+                return;
+        }
+        supply->largest = MAX(supply->largest, replicas);
+        supply->free += replicas > granted ? replicas - granted : 0;
+        supply->is_by_unit |= text_is_same(unit->sharing, "mps");
+}
+
+static struct supply find_supply(const struct node_page *page, const char *resource)
+{
+        struct supply supply = {0};
+
+        for (size_t i = 0; page && i < page->n_gpus; i++)
+                for (size_t j = 0; j < page->gpus[i].n_units; j++)
+                        if (text_is_same(page->gpus[i].units[j].resource, resource))
+                                add_unit(&supply, &page->gpus[i].units[j]);
+        return supply;
+}
+
+/* ---- who has it ---- */
+
+struct holder {
+        const char *name;
+        uint64_t count;
+};
+
+static int compare_holders(const void *a, const void *b)
+{
+        const struct holder *x = a;
+        const struct holder *y = b;
+
+        if (x->count != y->count)
+                return x->count < y->count ? 1 : -1;
+        return strcmp(x->name, y->name);
+}
+
+static size_t add_holder(struct holder *holders, size_t count, const char *name, uint64_t replicas)
+{
+        for (size_t i = 0; i < count; i++)
+                if (strcmp(holders[i].name, name) == 0) {
+                        holders[i].count += replicas;
+                        return count;
+                }
+        holders[count] = (struct holder){name, replicas};
+        return count + 1;
+}
+
+static size_t count_shares(const struct node_page *page, const char *resource)
+{
+        size_t count = 0;
+
+        for (size_t i = 0; page && i < page->n_gpus; i++)
+                for (size_t j = 0; j < page->gpus[i].n_units; j++)
+                        if (text_is_same(page->gpus[i].units[j].resource, resource))
+                                count += page->gpus[i].units[j].n_shares;
+        return count;
+}
+
+static size_t find_holders(
+        const struct node_page *page, const char *resource, struct arena *arena, const struct holder **ret)
+{
+        struct holder *holders = ARENA_ARRAY(arena, struct holder, count_shares(page, resource));
+        size_t count = 0;
+
+        for (size_t i = 0; page && i < page->n_gpus; i++)
+                for (size_t j = 0; j < page->gpus[i].n_units; j++) {
+                        const struct report_unit *unit = &page->gpus[i].units[j];
+
+                        for (size_t k = 0; k < unit->n_shares && text_is_same(unit->resource, resource); k++) {
+                                const struct report_share *share = &unit->shares[k];
+                                const uint64_t replicas = isnan(share->replicas) ? 1 : number(share->replicas);
+
+                                if (replicas > 0)
+                                        count = add_holder(holders, count,
+                                                arena_printf(arena, "%s/%s",
+                                                        share->pod_namespace ? share->pod_namespace : "?",
+                                                        share->pod ? share->pod : "?"),
+                                                replicas);
+                        }
+                }
+        if (count > 0)
+                qsort(holders, count, sizeof(*holders), compare_holders);
+        *ret = holders;
+        return count;
+}
+
+static void name_holders(
+        struct why_finding *ret, const struct node_page *page, const char *resource, struct arena *arena)
+{
+        const struct holder *holders;
+        const char **names;
+
+        ret->n_holders = find_holders(page, resource, arena, &holders);
+        names = ARENA_ARRAY(arena, const char *, ret->n_holders);
+        for (size_t i = 0; i < ret->n_holders; i++)
+                names[i] = arena_printf(arena, "%s (%" PRIu64 ")", holders[i].name, holders[i].count);
+        ret->holders = names;
+}
+
+/* "a (3), b (2) and 4 others" */
+static const char *list_holders(const struct why_finding *finding, struct arena *arena)
+{
+        const size_t shown = MIN(finding->n_holders, (size_t)WHY_HOLDERS);
+        struct strbuf text = STRBUF_INIT;
+        const char *copy;
+
+        for (size_t i = 0; i < shown; i++)
+                strbuf_printf(&text, "%s%s",
+                        i == 0                        ? ""
+                        : i + 1 == finding->n_holders ? " and "
+                                                      : ", ",
+                        finding->holders[i]);
+        if (finding->n_holders > shown)
+                strbuf_printf(&text, " and %zu other%s", finding->n_holders - shown,
+                        finding->n_holders - shown == 1 ? "" : "s");
+        copy = arena_strdup(arena, text.data);
+        strbuf_done(&text);
+        return copy;
+}
+
+/* ---- one resource ---- */
+
+static void fail(
+        struct why_finding *ret, enum why_class class, const struct cluster_request *request, const char *reason)
+{
+        ret->class = class;
+        ret->request = request;
+        ret->reason = reason;
+}
+
+static const char *name_unhealthy(const struct supply *supply, struct arena *arena)
+{
+        if (supply->n_unhealthy == 0)
+                return "";
+        return arena_printf(arena, "; %zu of %zu are unhealthy%s%s", supply->n_unhealthy, supply->n_units,
+                supply->unhealthy_reason ? ": " : "", supply->unhealthy_reason ? supply->unhealthy_reason : "");
+}
+
+static void why_fail_taken(struct why_finding *ret, struct arena *arena, const struct cluster_request *request,
+        const struct cluster_node *node, uint64_t free, uint64_t allocatable)
+{
+        const char *taken;
+
+        name_holders(ret, node->page, request->resource, arena);
+        taken = list_holders(ret, arena);
+        fail(ret, WHY_TAKEN, request,
+                arena_printf(arena, "%" PRIu64 " of %" PRIu64 " %s free%s%s", free, allocatable,
+                        free == 1 ? "is" : "are", *taken ? "; taken by " : "", taken));
+}
+
+/* True: it does not fit. */
+static bool why_check_request(struct why_finding *ret, struct arena *arena, const struct cluster_request *request,
+        const struct cluster_node *node)
+{
+        const struct cluster_resource *resource = cluster_node_resource(node, request->resource);
+        const struct supply supply = find_supply(node->page, request->resource);
+        const uint64_t allocatable = resource ? resource->allocatable : 0;
+        const uint64_t free = supply.free > supply.reserved ? supply.free - supply.reserved : 0;
+
+        ret->reserved = supply.reserved;
+        if (allocatable == 0) {
+                fail(ret, WHY_NOT_OFFERED, request,
+                        supply.n_units == 0
+                                ? "kubelet has none of it now"
+                                : arena_printf(arena, "kubelet has none of it now, its agent has %zu unit%s of it%s",
+                                          supply.n_units, supply.n_units == 1 ? "" : "s",
+                                          name_unhealthy(&supply, arena)));
+                return true;
+        }
+        if (supply.is_by_unit && request->largest > supply.largest) {
+                ret->most = supply.largest;
+                fail(ret, WHY_SHARE_TOO_LARGE, request,
+                        arena_printf(arena, "the largest share of one GPU is %" PRIu64, supply.largest));
+                return true;
+        }
+        if (request->count > allocatable) {
+                ret->most = allocatable;
+                fail(ret, WHY_NODE_TOO_SMALL, request,
+                        arena_printf(arena, "has %" PRIu64 "%s%s", allocatable,
+                                supply.reserved
+                                        ? arena_printf(arena, ", and %" PRIu64 " more are reserved", supply.reserved)
+                                        : "",
+                                name_unhealthy(&supply, arena)));
+                return true;
+        }
+        if (node->page && request->count > free) {
+                why_fail_taken(ret, arena, request, node, free, allocatable);
+                return true;
+        }
+        return false;
+}
+
+void why_find(struct why_finding *ret, struct arena *arena, const json_t *object, const struct cluster_pod *pod,
+        const struct cluster_node *node)
+{
+        *ret = (struct why_finding){.class = WHY_HAS_ROOM, .reason = "has room for it"};
+        if (node->object && !node->object->is_ready) {
+                const struct cluster_condition *ready = cluster_node_condition(node, "Ready");
+
+                fail(ret, WHY_NOT_READY, NULL,
+                        arena_printf(arena, "is not ready%s%s", ready ? ": " : "", ready ? ready->message : ""));
+        } else if (node->object && node->object->is_cordoned) {
+                fail(ret, WHY_CORDONED, NULL, "is cordoned (kubectl uncordon)");
+        } else if ((ret->taint = pod_fit_taint(object, node))) {
+                fail(ret, WHY_TAINTED, NULL,
+                        arena_printf(arena, "has a taint that the pod does not tolerate: %s%s%s:%s", ret->taint->key,
+                                *ret->taint->value ? "=" : "", ret->taint->value, ret->taint->effect));
+        } else if (!pod_fit_is_selected(object, node)) {
+                fail(ret, WHY_NOT_SELECTED, NULL, "is not selected by the pod's node selector or affinity");
+        } else {
+                for (size_t i = 0; i < pod->n_requests; i++)
+                        if (why_check_request(ret, arena, &pod->requests[i], node))
+                                return;
+        }
+}
+
+bool why_has_any(const struct cluster_pod *pod, const struct cluster_node *node)
+{
+        for (size_t i = 0; i < pod->n_requests; i++) {
+                const struct cluster_resource *resource = cluster_node_resource(node, pod->requests[i].resource);
+
+                if ((resource && resource->capacity > 0) ||
+                        find_supply(node->page, pod->requests[i].resource).n_units > 0)
+                        return true;
+        }
+        return false;
+}

@@ -1,0 +1,42 @@
+/* Finds why one node does not take a pod that waits. Pure. */
+#pragma once
+
+#include <jansson.h>
+
+#include "base/alloc.h"
+#include "cluster/node.h"
+#include "cluster/pod.h"
+
+#define WHY_HOLDERS 3U /* pods that are named, of those that have the replicas of a node */
+
+/* In the order in which they are looked for: what a node fails by first. */
+enum why_class {
+        WHY_NOT_READY,
+        WHY_CORDONED,
+        WHY_TAINTED,
+        WHY_NOT_SELECTED,
+        WHY_NOT_OFFERED, /* kubelet has none of the resource now */
+        WHY_SHARE_TOO_LARGE,
+        WHY_NODE_TOO_SMALL,
+        WHY_TAKEN,
+        WHY_HAS_ROOM,
+        N_WHY_CLASSES,
+};
+
+struct why_finding {
+        enum why_class class;
+        const char *reason;
+        const struct cluster_request *request; /* WHY_NOT_OFFERED and later, but WHY_HAS_ROOM: which does not fit */
+        uint64_t most; /* WHY_SHARE_TOO_LARGE: the largest share of one GPU; WHY_NODE_TOO_SMALL: what the node has */
+        uint64_t reserved;          /* WHY_NODE_TOO_SMALL, WHY_TAKEN: of the node's replicas of it */
+        const char *const *holders; /* WHY_TAKEN: "team-b/x (5)", most first; all of them */
+        size_t n_holders;
+        const struct cluster_taint *taint; /* WHY_TAINTED */
+};
+
+/* |node| has, or had, the first of |pod|'s resources that it has any of. */
+void why_find(struct why_finding *ret, struct arena *arena, const json_t *object, const struct cluster_pod *pod,
+        const struct cluster_node *node);
+
+/* Whether kubelet there, or the agent, knows one of the resources. */
+bool why_has_any(const struct cluster_pod *pod, const struct cluster_node *node);

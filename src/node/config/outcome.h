@@ -1,0 +1,79 @@
+/*
+ * The configuration that this node has accepted, and why the newest one is refused or waited for. It is reported in the
+ * log, in annotations of the node (node/config/report.h) and in events, and recorded on disk (node/config/record.h). This
+ * module does not know how a configuration is chosen or loaded; node/config/nodeconfig.h calls it.
+ *
+ * Only a serving agent reports to the cluster, counts and records. One that does not serve yet remembers what it would
+ * report, and config_outcome_serve() does so.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/complaint.h"
+#include "node/config/choice.h"
+#include "node/config/nodeconfig.h"
+#include "node/config/record.h"
+#include "node/config/version.h"
+#include "node/status/apply.h"
+
+struct config_outcome {
+        char *record; /* the path; NULL: configurations are not chosen by name, and there is no record */
+        struct agent_config_cluster cluster;
+        char *node;
+        bool is_serving;
+
+        struct config_version current;  /* accepted; without its content, like the next one */
+        struct config_version recorded; /* on disk */
+        uint64_t generation;            /* of |current|; counts while the agent serves */
+        enum config_verdict verdict;    /* of the newest one */
+        char *why;
+
+        struct node_apply *report; /* NULL: not serving, or without annotations */
+        struct complaint waiting;
+        struct complaint misled;
+        struct complaint unread;
+        struct complaint unrecorded;
+};
+
+/* |record| is owned from here on. */
+void config_outcome_init(struct config_outcome *outcome, char *record);
+void config_outcome_done(struct config_outcome *outcome);
+void config_outcome_connect(struct config_outcome *outcome, const struct agent_config_cluster *cluster);
+
+/* No configuration can be chosen, so |wanted| stays, refused or not. |is_start|: only for a moment. */
+void config_outcome_wait(
+        struct config_outcome *outcome, const struct config_version *wanted, const char *why, bool is_start);
+
+/*
+ * A configuration is chosen. |choice| says whether the label or the default names one that does not exist; NULL: the
+ * name was kept.
+ */
+void config_outcome_choose(struct config_outcome *outcome, const struct config_choice *choice);
+
+/* The chosen configuration was read, |err| is NULL; or it cannot be read. */
+void config_outcome_read(struct config_outcome *outcome, const struct error *err);
+
+/* The newest configuration cannot be used. The caller reports that to log and events (node/status/report.h). */
+void config_outcome_refuse(struct config_outcome *outcome, const char *why);
+
+/* |loaded| is in use. |is_newest|: no newer one is wanted. */
+void config_outcome_accept(struct config_outcome *outcome, const struct config_version *loaded, bool is_newest);
+
+/* The accepted configuration has the content of |version|. */
+bool config_outcome_has(const struct config_outcome *outcome, const struct config_version *version);
+
+/*
+ * Serving begins: |loaded| was loaded last, |wanted| is wanted, and |is_refused| says whether |wanted| could not be
+ * loaded. Reads the record of this node, whichever agent wrote it, to continue its count.
+ */
+void config_outcome_serve(struct config_outcome *outcome, const struct config_version *loaded,
+        const struct config_version *wanted, bool is_refused);
+void config_outcome_stop(struct config_outcome *outcome);
+
+/* After SIGHUP: what still is wrong is logged again. */
+void config_outcome_forget_complaints(struct config_outcome *outcome);
+
+/* Valid until the next change. */
+struct config_status config_outcome_status(const struct config_outcome *outcome);

@@ -1,0 +1,42 @@
+/*
+ * The DRA claims of the ledger: the inside of node/ledger/claims.h, which explains them. A claim waits for MPS daemons;
+ * who changes the claims has the wanted daemons renewed (claim_daemons.h) and calls claim_set_advance().
+ */
+#pragma once
+
+#include "node/ledger/claims.h"
+#include "node/ledger/core.h"
+
+struct claim_set {
+        const struct ledger_core *core;
+        struct list claims; /* from the oldest to the newest */
+        bool is_known;      /* claim_set_keep() was called */
+        uv_timer_t timer;   /* runs while a claim waits */
+};
+
+void claim_set_init(struct claim_set *set, const struct ledger_core *core);
+void claim_set_close(struct claim_set *set, struct closing *closing);
+/* Nothing is answered, and nothing given back. */
+void claim_set_forget(struct claim_set *set);
+
+/* Answers the claims whose daemons are ready, or whose time is over. */
+void claim_set_advance(struct claim_set *set);
+
+/* As the functions of claims.h. True: other daemons may be wanted now. */
+bool claim_set_add(struct claim_set *set, const struct ledger_claim *claim, ledger_claimed_fn *done, void *data);
+bool claim_set_remove(struct claim_set *set, const char *uid);
+void claim_set_keep(struct claim_set *set, const struct ledger_claim *claims, size_t n_claims);
+void claim_set_name_pods(struct claim_set *set, const char *uid, const struct ledger_claim_pod *pods, size_t n_pods);
+int claim_set_check_fit(const struct claim_set *set, const struct ledger_claim *claim, ledger_claim_over_fn *is_over,
+        void *data, struct error *err) MUST_USE;
+size_t claim_set_all(const struct claim_set *set, struct arena *arena, const struct ledger_claim_state **ret);
+
+/*
+ * Adds what the supervisor made for claims; false: that is not known. |ret| has room for claim_set_count_devices()
+ * more.
+ */
+bool claim_set_add_made(
+        const struct claim_set *set, struct arena *arena, struct mps_allocation_request *ret, size_t *count);
+size_t claim_set_count_devices(const struct claim_set *set);
+/* An MPS client is of a pod that no claim on its unit is known to be used by. */
+bool claim_set_has_unknown_pods(const struct claim_set *set);

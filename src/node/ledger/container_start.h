@@ -1,0 +1,42 @@
+/*
+ * Makes what a container needs before it starts: CDI devices with the limits of all that it holds at the daemon of the
+ * node, and with those that it declares itself, at whatever daemon. kubelet names the ids of one resource; which other
+ * shares the same container has, and which device each answer named, stands in kubelet's record, which it has written
+ * by then. The record has init containers, too, and needs no socket.
+ *
+ * An init container may have had the same ids as one that comes after it, so every container that has just these ids is
+ * made ready.
+ */
+#pragma once
+
+#include "node/ledger/declared_pods.h"
+
+struct container_start {
+        struct ledger_core *core;
+        struct declared_containers *containers;
+        const struct declared_room *room;
+        struct declared_pods *pods;
+};
+
+/* As the broker's start(). |started| may come before this returns. */
+void container_start(struct container_start *start, const char *resource, const char *const *ids, size_t n_ids,
+        broker_started_fn *started, void *context);
+
+/* The same at once, with what is known of the container's declaration. */
+int container_start_now(struct container_start *start, const char *resource, const char *const *ids, size_t n_ids,
+        struct error *err) MUST_USE;
+
+/*
+ * After a reboot the devices of containers that are made again are missing: makes those of all containers in kubelet's
+ * record, except of those that declare what they need, of which it is not known yet. Removes the devices of ended pods.
+ */
+void container_start_all(struct container_start *start);
+
+/* Notes the shares of the pod's containers, which run, in declared_containers. */
+void container_start_note_shares(struct container_start *start, const struct checkpoint *record, const char *pod_uid);
+
+/* The entry's container may declare its share of that resource. */
+bool container_start_is_declared(const struct ledger_core *core, const struct checkpoint_entry *entry);
+/* |entry| is of that resource and has these ids and no others. */
+bool container_start_has_just(
+        const struct checkpoint_entry *entry, const char *resource, const char *const *ids, size_t n_ids);

@@ -1,0 +1,57 @@
+#include "node/ledger/core.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/text.h"
+#include "plan/share.h"
+
+struct ledger_time ledger_now(const struct ledger_core *core)
+{
+        return core->options.now(core->options.data);
+}
+
+int64_t ledger_clock(const struct ledger_core *core)
+{
+        return ledger_now(core).clock;
+}
+
+#define ID_PREFIX "g%016" PRIx64
+
+void ledger_write_id(const struct ledger_core *core, char ret[static LEDGER_ID_SIZE], uint64_t number)
+{
+        snprintf(ret, LEDGER_ID_SIZE, ID_PREFIX "%" PRIx64, core->incarnation, number);
+}
+
+bool ledger_has_made(const struct ledger_core *core, const struct allocation *allocation)
+{
+        char prefix[LEDGER_ID_SIZE];
+
+        snprintf(prefix, sizeof(prefix), ID_PREFIX, core->incarnation);
+        return text_starts_with(allocation->id, prefix);
+}
+
+enum mps_tier ledger_tier(const struct ledger_core *core, const struct resource *resource, const struct unit *unit)
+{
+        const struct mps_daemon_status *daemon = daemons_find(&core->daemons, unit->uuid);
+        enum mps_tier tier = share_tier(core->plan, resource, unit);
+
+        return daemon ? MIN(tier, daemon->tier) : tier;
+}
+
+const struct holder *ledger_holder_of(
+        const struct ledger_core *core, const struct mps_resource *shared, const struct allocation *allocation)
+{
+        const struct holder *holder = NULL;
+
+        for (size_t i = 0; i < allocation->n_devices && !holder; i++)
+                holder = holdings_find(&core->holdings, shared->resource->name, allocation->devices[i]);
+        return holder;
+}
+
+const struct unit *ledger_claimable_unit(const struct ledger_core *core, const char *uuid)
+{
+        const struct resource *claimable = core->plan ? core->plan->claimable : NULL;
+
+        return claimable ? resource_find_unit(claimable, uuid) : NULL;
+}

@@ -1,0 +1,84 @@
+/*
+ * provisioning: declared. What containers declare of their share (plan/declared.h), as their pods say in the API
+ * server. The pod is read when the container starts (declared_pods.h).
+ *
+ * What was read is kept as long as kubelet's record has the pod, since the limit monitor holds the container to it. For
+ * a container that another agent started it is read when kubelet lists the container; whether it started with this
+ * declaration is not known, so it proves nothing against that container.
+ */
+#pragma once
+
+#include <jansson.h>
+
+#include "node/ledger/core.h"
+#include "plan/declared.h"
+#include "plan/mps_limits.h"
+
+/* Until a pod is read again that could not be read. */
+#define DECLARED_AGAIN_MS INT64_C(60000)
+
+struct declared_unit {
+        const char *uuid;
+        struct share share;
+};
+
+/* A container that has a share whose size it may declare. */
+struct declared_container {
+        struct list link;
+        struct arena arena;
+        const char *pod_uid;
+        const char *name;
+        const char *resource; /* for whose start it was read; "": for none */
+        int64_t read_at;      /* or tried */
+        bool is_ours;         /* it started since this agent did */
+        bool is_refused;      /* it did not start, for want of memory */
+        struct declared said;
+        struct declared_unit *units;
+        size_t n_units;
+};
+
+struct declared_containers {
+        const struct ledger_core *core;
+        struct list all;
+};
+
+void declared_containers_init(struct declared_containers *containers, const struct ledger_core *core);
+void declared_containers_forget(struct declared_containers *containers);
+/* Forgets those whose pods are not in kubelet's record any more. A pod that was just read may not be in it yet. */
+void declared_containers_forget_ended(struct declared_containers *containers);
+
+/* The container, or NULL: nothing is known of it. |pod_uid| NULL: the pod is not known, nor is |name|. */
+struct declared_container *declared_containers_find(
+        const struct declared_containers *containers, const char *pod_uid, const char *name);
+const struct declared_container *declared_containers_find_holder(
+        const struct declared_containers *containers, const struct holder *holder);
+
+/*
+ * Notes what |pod| says of the entry's container, which starts now or has started. |pod| NULL: it could not be read,
+ * and what is known stays. |is_applied|: false if annotations do not become variables of the container, and so do not
+ * count.
+ */
+struct declared_container *declared_containers_note(struct declared_containers *containers,
+        const struct checkpoint_entry *entry, const json_t *pod, bool is_start, bool is_applied);
+
+/*
+ * Sets the shares of the container's sorted |parts| to what it declares, and notes them; *ret_omits: MPS_LIMITS_NO_*.
+ * |of|: an entry of it in kubelet's record, or NULL.
+ */
+void declared_containers_apply(struct declared_containers *containers, const struct checkpoint_entry *of,
+        struct mps_part *parts, size_t n_parts, unsigned int *ret_omits);
+
+/* The container's share of |unit|. |container| NULL: nothing is known of it, and its |replicas| decide. */
+struct share declared_container_share(const struct declared_container *container, const struct resource *resource,
+        const struct unit *unit, unsigned int replicas);
+
+/*
+ * The share that the allocation's |replicas| of |unit| are; |*ret_is_guess|: that is not certain, and no proof against
+ * its pod.
+ */
+struct share declared_containers_share(const struct declared_containers *containers, const struct mps_resource *shared,
+        const struct allocation *allocation, const struct unit *unit, unsigned int replicas, bool *ret_is_guess);
+
+/* The start of the allocation's container was asked about, or will be. */
+bool declared_containers_is_asked_about(const struct declared_containers *containers, const struct mps_resource *shared,
+        const struct allocation *allocation);
