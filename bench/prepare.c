@@ -26,7 +26,6 @@ struct bench {
         char cdi[64];
         char record[96];
         struct dra_prepare *prepare;
-        struct dra_service_backend backend;
         struct figure *figure; /* NULL: nothing is measured */
         int64_t started;
         size_t n_done;
@@ -40,69 +39,112 @@ static const char *uid_of(size_t i)
         return uid;
 }
 
-/* ---- the node ---- */
+/* ---- the steps, in place of those of the node ---- */
 
-static void read_claim(struct dra_preparing *preparing, const struct dra_service_claim *claim, void *data)
+static const struct dra_layout *layout(void)
 {
+        static const struct dra_capacity capacities[] = {
+                {.name = DRA_CAPACITY_MEMORY, .value = 79 * GIB, .has_policy = true},
+                {.name = DRA_CAPACITY_THREADS, .value = 100, .has_policy = true},
+                {.name = DRA_CAPACITY_CLIENTS, .value = 60, .has_policy = true}};
+        static const struct gpu gpu = {.uuid = "GPU-0"};
+        static const struct dra_device device = {.name = "gpu-0-shared",
+                .kind = DRA_DEVICE_SHARED,
+                .uuid = "GPU-0",
+                .gpu = &gpu,
+                .allows_multiple = true,
+                .capacities = capacities,
+                .n_capacities = 3};
+        static const struct dra_layout all = {.devices = &device, .n_devices = 1};
+
+        return &all;
+}
+
+void dra_reading_begin(
+        struct dra_readings *readings, const struct dra_service_claim *claim, dra_reading_done_fn *done, void *data)
+{
+        const struct dra_wanted_rules rules = {.layout = layout(), .driver = DRIVER};
+        const struct dra_claim_asked asked = {
+                .namespace = claim->namespace, .name = claim->name, .uid = claim->uid, .driver = DRIVER, .pool = NODE};
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct dra_wanted *wanted;
+        struct dra_claim read;
+        struct error err;
         json_t *object = json_pack("{s:{s:s, s:s, s:s}, s:{s:{s:{s:[{s:s, s:s, s:s, s:s, s:s, s:{s:s, s:s, s:s}}]}}}}",
                 "metadata", "namespace", claim->namespace, "name", claim->name, "uid", claim->uid, "status",
                 "allocation", "devices", "results", "request", "main", "driver", DRIVER, "pool", NODE, "device",
                 "gpu-0-shared", "shareID", claim->uid, "consumedCapacity", "memory", "1Gi", "threadPercentage", "2",
                 "clients", "1");
 
-        (void)data;
-        dra_prepare_read(preparing, object);
+        (void)readings;
+        if (dra_claim_read(&read, &arena, object, &asked, &err) < 0 ||
+                dra_wanted_read(&wanted, &arena, &read, &rules, &err) < 0)
+                done(NULL, NULL, &err, data);
+        else
+                done(&read, wanted, NULL, data);
         json_decref(object);
 }
 
-static void make_allocation(
-        struct dra_preparing *preparing, const struct dra_claim *claim, const struct dra_wanted *wanted, void *data)
+void dra_reading_abandon(struct dra_readings *readings, const void *data)
+{
+        (void)readings;
+        (void)data;
+}
+
+void dra_allocate(struct dra_allocator *allocator, const struct dra_claim *claim, const struct dra_wanted *wanted,
+        struct dra_prepared_claim *made, struct arena *arena, dra_allocator_done_fn *done, void *data)
 {
         static const char *const env[] = {"NVIDIA_VISIBLE_DEVICES=void", "CUDA_MPS_PIPE_DIRECTORY=/mps/GPU-0/pipe",
                 "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=2", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=1024M"};
         static const struct dra_edit_mount mounts[] = {
                 {.host_path = "/run/nvidia/mps/GPU-0/pipe", .path = "/mps/GPU-0/pipe"},
                 {.host_path = "/run/nvidia/mps/shm", .path = "/dev/shm", .is_writable = true}};
-        const struct dra_allocated allocated = {.memory_bytes = GIB,
-                .thread_percentage = 2,
-                .tier = "verified",
-                .daemon = "GPU-0",
-                .unit_cdi_id = "k8s.device-plugin.nvidia.com/gpu=GPU-0",
-                .edits = {.env = env, .n_env = 4, .mounts = mounts, .n_mounts = 2}};
 
+        (void)allocator;
         (void)claim;
         (void)wanted;
-        (void)data;
-        dra_prepare_allocated(preparing, &allocated);
+        (void)arena;
+        made->results->tier = "verified";
+        made->results->daemon = "GPU-0";
+        made->results->unit_cdi_id = "k8s.device-plugin.nvidia.com/gpu=GPU-0";
+        made->results->edits = (struct dra_edits){.env = env, .n_env = 4, .mounts = mounts, .n_mounts = 2};
+        done(NULL, data);
 }
 
-static void release(struct dra_preparing *preparing, const char *uid, void *data)
+void dra_release(struct dra_allocator *allocator, const char *uid, dra_allocator_done_fn *done, void *data)
 {
+        (void)allocator;
         (void)uid;
-        (void)data;
-        dra_prepare_released(preparing);
+        done(NULL, data);
 }
 
-static int write_cdi(const struct dra_prepared_claim *claim, void *data, struct error *err)
+/* main() gives the bench as the allocator. */
+static const struct bench *bench_of(const struct dra_allocator *allocator)
 {
-        return dra_claim_cdi_write(NULL, ((struct bench *)data)->cdi, DRIVER, claim, err);
+        return (const struct bench *)(const void *)allocator;
 }
 
-static int remove_cdi(const char *uid, void *data, struct error *err)
+int dra_allocator_write_cdi(
+        const struct dra_allocator *allocator, const struct dra_prepared_claim *claim, struct error *err)
 {
-        return dra_claim_cdi_remove(NULL, ((struct bench *)data)->cdi, DRIVER, uid, err);
+        return dra_claim_cdi_write(NULL, bench_of(allocator)->cdi, DRIVER, claim, err);
 }
 
-static void show_prepared(const struct dra_prepared_claim *claim, void *data)
+int dra_allocator_remove_cdi(const struct dra_allocator *allocator, const char *uid, struct error *err)
 {
+        return dra_claim_cdi_remove(NULL, bench_of(allocator)->cdi, DRIVER, uid, err);
+}
+
+void dra_status_send_prepared(struct dra_status_sender *sender, const struct dra_prepared_claim *claim)
+{
+        (void)sender;
         (void)claim;
-        (void)data;
 }
 
-static void show_unprepared(const struct dra_service_claim *claim, void *data)
+void dra_status_send_removed(struct dra_status_sender *sender, const struct dra_service_claim *claim)
 {
+        (void)sender;
         (void)claim;
-        (void)data;
 }
 
 /* ---- one request ---- */
@@ -135,7 +177,7 @@ static void prepare(struct bench *bench, size_t count)
 
                 dra_prepare_claim(bench->prepare, &claim, on_done, bench);
         }
-        bench->backend.idle(bench->backend.data); /* as node/dra/service.h does after all of them */
+        dra_prepare_settle(bench->prepare); /* as node/dra/service.h does after all of them */
 }
 
 static void unprepare(struct bench *bench, size_t count)
@@ -148,7 +190,7 @@ static void unprepare(struct bench *bench, size_t count)
 
                 dra_unprepare_claim(bench->prepare, &claim, on_done, bench);
         }
-        bench->backend.idle(bench->backend.data);
+        dra_prepare_settle(bench->prepare);
         bench->figure = figure;
 }
 
@@ -166,44 +208,12 @@ static double resident_kib(void)
 
 /* ---- all ---- */
 
-static const struct dra_layout *make_layout(struct arena *arena)
-{
-        static const struct dra_capacity capacities[] = {
-                {.name = DRA_CAPACITY_MEMORY, .value = 79 * GIB, .has_policy = true},
-                {.name = DRA_CAPACITY_THREADS, .value = 100, .has_policy = true},
-                {.name = DRA_CAPACITY_CLIENTS, .value = 60, .has_policy = true}};
-        static struct gpu gpu = {.uuid = "GPU-0"};
-        static const struct dra_device device = {.name = "gpu-0-shared",
-                .kind = DRA_DEVICE_SHARED,
-                .uuid = "GPU-0",
-                .gpu = &gpu,
-                .allows_multiple = true,
-                .capacities = capacities,
-                .n_capacities = 3};
-        struct dra_layout *layout = ARENA_NEW(arena, struct dra_layout);
-
-        *layout = (struct dra_layout){.devices = &device, .n_devices = 1};
-        return layout;
-}
-
 int main(void)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct figure together = {.name = "prepare_50_claims", .unit = "us"};
         struct figure alone = {.name = "prepare_1_claim", .unit = "us"};
         struct bench bench = {.figure = NULL};
-        struct dra_prepare_options options = {.driver = DRIVER,
-                .pool = NODE,
-                .node = {.read_claim = read_claim,
-                        .allocate = make_allocation,
-                        .release = release,
-                        .write_cdi = write_cdi,
-                        .remove_cdi = remove_cdi,
-                        .prepared = show_prepared,
-                        .unprepared = show_unprepared,
-                        .data = &bench}};
-        const struct dra_wanted_rules rules = {
-                .layout = make_layout(&arena), .kinds = 1U << DRA_DEVICE_SHARED, .driver = DRIVER};
+        struct dra_prepare_options options = {.driver = DRIVER, .allocator = (struct dra_allocator *)&bench};
         double before;
 
         strcpy(bench.folder, "/var/tmp/ws-bench-XXXXXX");
@@ -215,8 +225,6 @@ int main(void)
         snprintf(bench.record, sizeof(bench.record), "%s/prepared.json", bench.folder);
         options.record = dra_record_new(bench.record, "a-boot");
         bench.prepare = dra_prepare_new(&options);
-        bench.backend = dra_prepare_backend(bench.prepare);
-        dra_prepare_set_rules(bench.prepare, &rules);
         for (unsigned int round = 0; round < ROUNDS; round++) {
                 bench.figure = &together;
                 prepare(&bench, CLAIMS);

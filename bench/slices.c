@@ -50,7 +50,7 @@ static size_t measure(struct figure *figure, const struct inventory *inventory)
         size_t i;
         json_t *slice;
 
-        options.time_slicing = true;
+        options.config.time_slicing = true;
         simulated_mig(&options, &arena, inventory);
         started = clock_ns();
         layout = dra_layout_build(&arena, inventory, &options);

@@ -113,7 +113,7 @@ enum dra_fallback { DRA_FALLBACK_WHOLE, DRA_FALLBACK_SHARES };
 
 /*
  * The form of a unit that DRA offers where the scheduler would give out several forms of it at the same time: shares by
- * MPS (or by time-slicing where only that is offered), or the unit as a whole (node/dra/release.h).
+ * MPS (or by time-slicing where only that is offered), or the unit as a whole (node/dra/layout.h).
  */
 enum dra_one_form { DRA_ONE_FORM_SHARED, DRA_ONE_FORM_WHOLE };
 

@@ -17,14 +17,14 @@ static inline bool has_word(char *const *words, const char *word)
 static inline void set_options(
         struct dra_options *options, struct arena *arena, const struct inventory *inventory, char *const *words)
 {
-        options->whole = !has_word(words, "no-whole");
-        options->mps = !has_word(words, "no-mps");
-        options->time_slicing = has_word(words, "time-slicing");
+        options->config.whole = !has_word(words, "no-whole");
+        options->config.mps = !has_word(words, "no-mps");
+        options->config.time_slicing = has_word(words, "time-slicing");
         options->features.partitionable_devices = !has_word(words, "shares") && !has_word(words, "safe");
-        options->fallback = has_word(words, "shares") ? DRA_FALLBACK_SHARES : DRA_FALLBACK_WHOLE;
+        options->config.fallback = has_word(words, "shares") ? DRA_FALLBACK_SHARES : DRA_FALLBACK_WHOLE;
         if (has_word(words, "one-form") || has_word(words, "one-form-whole"))
                 options->forgetful = "v1.36.1";
-        options->one_form = has_word(words, "one-form-whole") ? DRA_ONE_FORM_WHOLE : DRA_ONE_FORM_SHARED;
+        options->config.one_form = has_word(words, "one-form-whole") ? DRA_ONE_FORM_WHOLE : DRA_ONE_FORM_SHARED;
         if (has_word(words, "dynamic-mig"))
                 simulated_mig(options, arena, inventory);
 }

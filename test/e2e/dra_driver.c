@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/list.h"
 #include "base/strbuf.h"
+#include "node/dra/prepare.h"
 #include "node/dra/registration.h"
 #include "node/dra/sockets.h"
 
@@ -32,31 +33,48 @@ struct driver {
 
 struct job {
         struct list link;
-        struct dra_work *work;
+        dra_prepare_done_fn *done;
+        void *data;
         char *uid;
 };
 
-static void add_job(
-        struct driver *driver, const char *kind, struct dra_work *work, const struct dra_service_claim *claim)
+static void add_job(struct dra_prepare *prepare, const char *kind, const struct dra_service_claim *claim,
+        dra_prepare_done_fn *done, void *data)
 {
+        struct driver *driver = (struct driver *)prepare;
         struct job *job = xcalloc(1, sizeof(*job));
 
-        job->work = work;
+        job->done = done;
+        job->data = data;
         job->uid = xstrdup(claim->uid);
         list_append(&driver->jobs, &job->link);
         printf("%s %s %s %s\n", kind, claim->namespace, claim->uid, claim->name);
         fflush(stdout);
 }
 
-static void prepare(struct dra_work *work, const struct dra_service_claim *claim, void *data)
+/* ---- in place of node/dra/prepare.c ---- */
+
+void dra_prepare_claim(
+        struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data)
 {
-        add_job(data, "prepare", work, claim);
+        add_job(prepare, "prepare", claim, done, data);
 }
 
-static void unprepare(struct dra_work *work, const struct dra_service_claim *claim, void *data)
+void dra_unprepare_claim(
+        struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data)
 {
-        add_job(data, "unprepare", work, claim);
+        add_job(prepare, "unprepare", claim, done, data);
 }
+
+void dra_prepare_abandon(struct dra_prepare *prepare UNUSED, const struct dra_service_claim *claim UNUSED)
+{
+}
+
+void dra_prepare_settle(struct dra_prepare *prepare UNUSED)
+{
+}
+
+/* ---- the program ---- */
 
 static void on_status(const char *error, void *data UNUSED)
 {
@@ -75,9 +93,9 @@ static void answer(struct job *job, const char *failure, const char *cdi_id)
         list_remove(&job->link);
         if (failure) {
                 error_raise(&err, ERROR_UNAVAILABLE, "%s", failure);
-                dra_work_fail(job->work, &err);
+                job->done(NULL, 0, &err, job->data);
         } else {
-                dra_work_succeed(job->work, &device, 1);
+                job->done(&device, 1, NULL, job->data);
         }
         free(job->uid);
         free(job);
@@ -161,7 +179,7 @@ int main(int argc, char **argv)
         directory = dra_sockets_directory(argv[2], argv[3]);
         driver.service = dra_service_new(&(struct dra_service_options){
                 .loop = &driver.loop,
-                .backend = {.prepare = prepare, .unprepare = unprepare, .data = &driver},
+                .prepare = (struct dra_prepare *)&driver,
                 .lock_directory = directory,
                 .timeout_ms = strtoul(argv[5], NULL, 10),
                 .resend_ms = 200,

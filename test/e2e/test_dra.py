@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from apiserver import agent_rules
-from cluster import NAME, cluster  # noqa: F401 -- a fixture
+from cluster import cluster  # noqa: F401 -- a fixture
 from dra import CLAIMS, DRIVER, SHARED, WHOLE, Unschedulable, node  # noqa: F401 -- a fixture
 from dra_kubelet import Failed
 from mps_node import H100, share, uuid_of
@@ -554,33 +554,6 @@ def test_a_cluster_that_is_updated_gets_the_other_forms_too(node, order):
     node.cluster.api.order_watches(order)
     node.wait_devices('gpu-0', 'gpu-0-shared', 'gpu-1', 'gpu-1-shared')
     node.cluster.api.wait_for(lambda: node.cluster.condition('GPUSharingReady')['reason'] != 'OfferReduced')
-
-
-def test_the_pool_keeps_the_nodes_name_until_the_claims_of_an_older_agent_have_ended(node):
-    """Which called it so: by another name its GPUs would be free for the scheduler."""
-    start(node)
-    claim = node.claim('train', ALMOST_ALL)
-    pod = node.create(claim)
-    allocation = node._placed(claim)
-    for result in allocation['devices']['results']:
-        result['pool'] = NAME
-    node.reserve(claim, pod, allocation)
-    running = node.run_pod(pod, claim)
-    device, = running.claims_known[0].devices[DRIVER]
-    assert device.pool_name == NAME
-    node.cluster.api.wait_for(lambda: [entry['pool'] for entry in node.status_of(claim)] == [NAME])
-    node.agent.kill()
-    start_agent(node)
-    node.dra.wait_driver(DRIVER)
-    node.dra.wait(lambda: (NAME, 'gpu-0-shared') in node.dra.health.get(DRIVER, {}), 'health by the name that the claim has')
-    node.cluster.api.wait_for(lambda: {one['spec']['pool']['name'] for one in node.slices()} == {NAME})
-    assert not node.fits(node.claim('whole', class_=WHOLE))
-    running.end()
-    node.cluster.api.wait_for(lambda: {one['spec']['pool']['name'] for one in node.slices()} == {node.pool})
-    claim = node.claim('next', class_=WHOLE)
-    node.cluster.api.wait_for(lambda: node.fits(claim))
-    node.run(claim)
-    assert [result['pool'] for result in node.results(claim)] == [node.pool]
 
 
 EVENTS = [{'gpu': 0, 'xid': 79}]

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "cmd/doctor/doctor.h"
-#include "node/dra/release.h"
+#include "node/dra/layout.h"
 #include "node/dra/slices.h"
 #include "node/dra/sockets.h"
 #include "base/io/reach.h"

@@ -13,8 +13,7 @@
 #include "cmd/commands.h"
 #include "cmd/demo/simulator.h"
 #include "cmd/plan/view.h"
-#include "node/dra/options.h"
-#include "node/dra/release.h"
+#include "node/dra/layout.h"
 #include "node/config/record.h"
 
 #define MAX_GPUS UINT64_C(64)

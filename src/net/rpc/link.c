@@ -1,5 +1,7 @@
 #include "net/rpc/link.h"
 
+#include <sys/socket.h>
+
 void rpc_link_init(
         struct rpc_link *link, struct rpc_session *session, const struct rpc_link_events *events, uint8_t *buffer)
 {
@@ -44,7 +46,7 @@ void rpc_link_settle(struct rpc_link *link)
 {
         struct error reason;
 
-        if (link->is_closing || link->is_writing || !rpc_session_is_finished(link->session))
+        if (link->is_closing || link->is_leaving || link->is_writing || !rpc_session_is_finished(link->session))
                 return;
         if (!rpc_session_why(link->session, &reason))
                 error_set(&reason, ERROR_UNAVAILABLE, "the connection was ended in order");
@@ -52,6 +54,14 @@ void rpc_link_settle(struct rpc_link *link)
 }
 
 /* ---- writing ---- */
+
+static void end_writing_if_leaving(const struct rpc_link *link)
+{
+        uv_os_fd_t fd;
+
+        if (link->is_leaving && !link->is_writing && uv_fileno((const uv_handle_t *)&link->pipe, &fd) == 0)
+                shutdown(fd, SHUT_WR);
+}
 
 static void on_link_written(uv_write_t *write, int status)
 {
@@ -61,6 +71,7 @@ static void on_link_written(uv_write_t *write, int status)
         if (status < 0)
                 return; /* the reading side gets the error as well, and reports it */
         rpc_link_flush(link);
+        end_writing_if_leaving(link);
         rpc_link_settle(link);
 }
 
@@ -92,6 +103,13 @@ void rpc_link_flush(struct rpc_link *link)
         link->is_busy = false;
 }
 
+void rpc_link_leave(struct rpc_link *link)
+{
+        rpc_link_flush(link);
+        link->is_leaving = true;
+        end_writing_if_leaving(link);
+}
+
 /* ---- reading ---- */
 
 static void on_allocate(uv_handle_t *handle, size_t suggested UNUSED, uv_buf_t *buffer)
@@ -117,6 +135,8 @@ static void on_link_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buff
                 link_end(link, &err);
                 return;
         }
+        if (link->is_leaving)
+                return;
         link->is_busy = true;
         r = rpc_session_receive(
                 link->session, (const uint8_t *)buffer->base, (size_t)size, rpc_link_now(stream->loop), &err);

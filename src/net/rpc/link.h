@@ -34,6 +34,7 @@ struct rpc_link {
         bool is_writing; /* |write| is in flight: the session is not asked for more */
         bool is_busy;    /* inside the session */
         bool is_over;
+        bool is_leaving;
         bool is_closing;
 };
 
@@ -54,6 +55,13 @@ void rpc_link_settle(struct rpc_link *link);
 void rpc_link_expire(struct rpc_link *link, int64_t now_ms);
 
 void rpc_link_close(struct rpc_link *link);
+
+/*
+ * Writes what is pending, then ends this side's direction of the connection. What the peer still sends is discarded
+ * until it ends the other direction; then the link is over. If both directions ended at once, a peer that is writing
+ * would get EPIPE and might never read what was written last.
+ */
+void rpc_link_leave(struct rpc_link *link);
 
 /* The loop's clock, which every session is given. */
 int64_t rpc_link_now(const uv_loop_t *loop);

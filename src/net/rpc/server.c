@@ -19,6 +19,7 @@
 #define BACKLOG 128
 #define PAUSE_MS INT64_C(200) /* without descriptors: until the next look at the backlog */
 #define MESSAGE_MAX ((size_t)4 * 1024 * 1024)
+#define LEAVE_MS INT64_C(1000) /* for clients to read GOAWAY: those of gRPC close the connection at once then */
 
 struct rpc_server {
         uv_loop_t *loop;
@@ -390,16 +391,18 @@ static void begin_to_close(struct rpc_server *server, void (*closed)(void *data)
 
 void rpc_server_leave(struct rpc_server *server, void (*closed)(void *data), void *data)
 {
+        on_listener(&server->listener, 0, UV_READABLE); /* who has connected already is to read GOAWAY, too */
         begin_to_close(server, closed, data);
+        server->grace_ms = rpc_link_now(server->loop) + LEAVE_MS;
         LIST_FOR_EACH(in_server, &server->connections) {
                 struct rpc_link *link = &connection_of(in_server)->link;
 
                 if (link->is_closing)
                         continue;
                 rpc_session_give_back(link->session);
-                rpc_link_flush(link);
-                rpc_link_close(link);
+                rpc_link_leave(link);
         }
+        server_arm(server, server->grace_ms);
         close_timer_if_last(server);
 }
 

@@ -40,8 +40,9 @@ int rpc_server_new(struct rpc_server **ret, uv_loop_t *loop, const char *path, c
 void rpc_server_close(struct rpc_server *server, uint64_t grace_ms, void (*closed)(void *data), void *data);
 
 /*
- * Stops where another server goes on in its place: ends each connection so that its client makes open calls anew
- * (rpc_session_give_back()), and leaves what is at the path. |closed| as above.
+ * Stops where another server takes its place: ends each connection so that its client makes open calls again
+ * (rpc_session_give_back()), also those connections that were not accepted yet, and leaves what is at the path. A client
+ * has a second to read that; what it writes until then is discarded. |closed| as above.
  */
 void rpc_server_leave(struct rpc_server *server, void (*closed)(void *data), void *data);
 

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "node/dra/release.h"
+#include "node/dra/layout.h"
+#include "node/dra/reconcile.h"
 #include "net/kube/object.h"
 
 #define APART_SINCE 35UL /* the minor version from which counter sets and devices need slices of their own */

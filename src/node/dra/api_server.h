@@ -17,7 +17,7 @@
 
 struct dra_api_server_options {
         struct kube_client *client;
-        const char *driver; /* outlives the user, as the next */
+        const char *driver; /* all texts outlive the user */
         const char *node;
         const char *pool;
         /*
@@ -28,14 +28,14 @@ struct dra_api_server_options {
         void *data;
 };
 
-/* Of what is false here the rest is not known yet; who doubts an answer makes it false again. */
+/* An answer that is false here is not known yet; a user who doubts an answer makes it false again. */
 struct dra_api_server {
         struct dra_api_server_options options;
         bool has_api;
         enum dra_api api;
         bool has_version;
         bool counters_apart;
-        char forgetful[64]; /* "v1.36.1", whose scheduler forgets shares (node/dra/release.h); "": it does not */
+        char forgetful[64]; /* "v1.36.1", whose scheduler forgets shares (node/dra/layout.h); "": it does not */
         bool has_features;
         struct dra_features features;
         json_t *probe; /* the spec that was sent */

@@ -8,7 +8,7 @@
  * made by Prepare stay: their memory slices are no counters, and what else they take is subtracted from the totals.
  */
 #include "base/macro.h"
-#include "node/dra/layout_parts.h"
+#include "node/dra/candidates.h"
 
 #define MEMORY_SLICES_MAX 16U /* of a GPU; today's have 8 */
 

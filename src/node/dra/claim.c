@@ -2,13 +2,40 @@
 
 #include <string.h>
 
-#include "node/dra/name.h"
 #include "base/quantity.h"
 #include "base/text.h"
 #include "net/kube/object.h"
 
 #define CAPACITY_NAME_MAX ((size_t)(63 + 1 + 32))
+#define LOWER_ALNUM "abcdefghijklmnopqrstuvwxyz0123456789"
 #define SHOWN 64 /* bytes of a value in an error */
+
+/* ---- names ---- */
+
+bool dra_name_is_uid(const char *text)
+{
+        const size_t length = strspn(text, LOWER_ALNUM "ABCDEFGHIJKLMNOPQRSTUVWXYZ-");
+
+        return length > 0 && length <= DRA_NAME_MAX && !text[length];
+}
+
+bool dra_name_is_label(const char *text, size_t length)
+{
+        return length > 0 && length <= DRA_NAME_MAX && strspn(text, LOWER_ALNUM "-") >= length && text[0] != '-' &&
+               text[length - 1] != '-';
+}
+
+bool dra_name_is_uuid(const char *text)
+{
+        static const char form[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+
+        for (size_t i = 0; i < sizeof(form); i++)
+                if (form[i] == 'x' ? !text[i] || !strchr("0123456789abcdef", text[i]) : text[i] != form[i])
+                        return false;
+        return true;
+}
+
+/* ---- lists ---- */
 
 struct reading {
         struct arena *arena;
@@ -111,10 +138,8 @@ static bool is_same_part(const struct dra_claim_result *a, const struct dra_clai
 
 static bool is_ours(const json_t *result, const struct dra_claim_asked *asked)
 {
-        const char *pool = object_text(result, "pool", NULL);
-
-        return pool && text_is_same(object_text(result, "driver", NULL), asked->driver) &&
-               (text_is_same(pool, asked->pool) || text_is_same(pool, asked->old_pool));
+        return text_is_same(object_text(result, "driver", NULL), asked->driver) &&
+               text_is_same(object_text(result, "pool", NULL), asked->pool);
 }
 
 static int read_results(const struct reading *reading, const json_t *devices, struct dra_claim *claim)

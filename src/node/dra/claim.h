@@ -38,7 +38,7 @@ struct dra_claim_capacity {
 };
 
 struct dra_claim_result {
-        const char *pool;       /* one of those asked for */
+        const char *pool;       /* the one asked for */
         const char *request;    /* "main" */
         const char *subrequest; /* of "main/small", from firstAvailable: "small"; else NULL */
         const char *device;
@@ -67,14 +67,13 @@ struct dra_claim {
         size_t n_pods;
 };
 
-/* Which claim is wanted, and which driver and pools are ours. */
+/* Names the claim that is wanted, and the driver and the pool that are ours. */
 struct dra_claim_asked {
         const char *namespace;
         const char *name;
         const char *uid;
         const char *driver;
         const char *pool;
-        const char *old_pool; /* what the pool was called before, by which claims may still be allocated; NULL: none */
 };
 
 /*
@@ -91,3 +90,21 @@ bool dra_claim_config_applies(const struct dra_claim_config *config, const struc
 
 /* How much |result| consumes of that capacity; |otherwise| if the claim does not say. */
 uint64_t dra_claim_capacity(const struct dra_claim_result *result, const char *name, uint64_t otherwise);
+
+/*
+ * Checks of names from outside that become parts of paths and of names of CDI devices. Names of objects are checked by
+ * net/kube/object.h.
+ */
+#define DRA_NAME_MAX ((size_t)63) /* bytes of a label, a UID or an instance */
+
+/*
+ * True for 1 to DRA_NAME_MAX letters, digits and '-'. The API server's UIDs have 36; other texts of these characters do
+ * no harm.
+ */
+bool dra_name_is_uid(const char *text);
+
+/* Whether the first |length| bytes are a DNS label (RFC 1123) in lower case. */
+bool dra_name_is_label(const char *text, size_t length);
+
+/* Whether |text| is a UUID in lower case. */
+bool dra_name_is_uuid(const char *text);

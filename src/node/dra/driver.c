@@ -1,46 +1,53 @@
-#include "node/dra/driver_parts.h"
+#include "node/dra/driver.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "base/boot_id.h"
+#include "base/complaint.h"
+#include "base/file.h"
+#include "base/io/deferred.h"
 #include "base/log.h"
-#include "base/text.h"
-#include "node/dra/options.h"
+#include "node/dra/wanted.h"
+#include "node/dra/claim_cdi.h"
+#include "node/dra/node.h"
+#include "node/dra/layout.h"
+#include "node/dra/registration.h"
 #include "node/dra/sockets.h"
+#include "node/ledger/claims.h"
 
 #define CLOSE_GRACE_MS UINT64_C(1000) /* for calls of kubelet's that run */
-/* Whoever is ended in the middle of a change leaves it half made. Two that hang are less than the 45 s of kubelet's. */
-#define NVML_HANG_MS UINT64_C(15000)
-/* An agent that waits goes on within milliseconds; on a machine that is much too busy it may take a second. */
+/* An agent that waits begins within milliseconds; on a machine that is much too busy it may take a second. */
 #define NEXT_INSTANCE_MS UINT64_C(2000)
 
+struct dra_driver {
+        struct dra_driver_options options; /* its config is not kept */
+        struct dra_node node;
+        struct arena arena; /* of the texts of |node| */
+        struct dra_claim_pods *pods;
+        struct dra_readings *readings;
+        struct dra_changes *changes;
+        struct dra_allocator *allocator;
+        struct dra_status_sender *status;
+        struct dra_prepare *prepare;
+        struct dra_service *service;
+        struct dra_registration *registration;
+        struct arena options_arena; /* of what the publisher borrows */
+        struct complaint bad_slices;
+        struct deferred turn;
+        bool health_is_new;
+        bool offer_is_old;   /* a claim has ended, and its unit may be offered in another form now */
+        bool has_asked_pods; /* for the claims that were prepared before the agent began */
+        bool is_registered;
+        bool has_slices;
+        struct closing closing;
+        void (*closed)(void *data); /* may be NULL, when it is closed */
+        void *closed_data;
+};
+
 /* ---- publish devices ---- */
-
-/* A prepared claim, or one that is being prepared, was allocated from |pool|. */
-static bool has_claims_from(const struct dra_driver *driver, const char *pool)
-{
-        for (size_t i = 0; i < dra_record_count(driver->record); i++) {
-                const struct dra_prepared_claim *claim = dra_record_at(driver->record, i);
-
-                for (size_t j = 0; j < claim->n_results; j++)
-                        if (text_is_same(claim->results[j].pool ? claim->results[j].pool : driver->node, pool))
-                                return true;
-        }
-        return false;
-}
-
-/*
- * For the scheduler a pool with another name has other devices, which nobody has. So a pool that an agent before has
- * called as the node keeps this name until no claim has anything of it.
- */
-void dra_driver_name_pool(struct dra_driver *driver)
-{
-        if (driver->has_own_pool)
-                return;
-        driver->has_own_pool = has_claims_from(driver, driver->pool) || !has_claims_from(driver, driver->node);
-        dra_publisher_set_pool(driver->publisher, driver->has_own_pool ? driver->pool : driver->node);
-}
 
 static bool is_on_gpu(const struct resource *resource, const struct gpu *gpu)
 {
@@ -64,14 +71,13 @@ static bool is_of_plugin(const struct plan *plan, const char *uuid)
 }
 
 /* The units that claims have, by admin access excepted. */
-static size_t held_units(const struct dra_driver *driver, struct arena *arena, const struct dra_held **ret)
+static size_t held_units(const struct dra_record *record, struct arena *arena, const struct dra_held **ret)
 {
-        struct dra_held *held =
-                ARENA_ARRAY(arena, struct dra_held, dra_record_count(driver->record) * DRA_CLAIM_RESULTS_MAX);
+        struct dra_held *held = ARENA_ARRAY(arena, struct dra_held, dra_record_count(record) * DRA_CLAIM_RESULTS_MAX);
         size_t count = 0;
 
-        for (size_t i = 0; i < dra_record_count(driver->record); i++) {
-                const struct dra_prepared_claim *claim = dra_record_at(driver->record, i);
+        for (size_t i = 0; i < dra_record_count(record); i++) {
+                const struct dra_prepared_claim *claim = dra_record_at(record, i);
 
                 for (size_t j = 0; j < claim->n_results; j++)
                         if (!claim->results[j].is_admin)
@@ -85,8 +91,9 @@ static size_t held_units(const struct dra_driver *driver, struct arena *arena, c
 void dra_driver_put(struct dra_driver *driver, const struct plan *plan)
 {
         struct arena arena = ARENA_INIT;
+        const struct dra_record *record = driver->node.record;
         const struct dra_instance *instances;
-        size_t n_instances = dra_driver_instances(driver, &arena, &instances);
+        size_t n_instances = dra_record_instances(record, &arena, &instances);
         struct dra_options options = dra_options_from(plan->config, plan->inventory, instances, n_instances, &arena);
         const char **devices = ARENA_ARRAY(&arena, const char *, options.n_devices + 1);
         size_t count = 0;
@@ -96,14 +103,13 @@ void dra_driver_put(struct dra_driver *driver, const struct plan *plan)
                         devices[count++] = options.devices[i];
         options.devices = devices;
         options.n_devices = count;
-        options.n_held = held_units(driver, &arena, &options.held);
-        driver->plan = plan;
+        options.n_held = held_units(record, &arena, &options.held);
+        driver->node.plan = plan;
         driver->offer_is_old = false;
-        dra_driver_name_pool(driver);
-        dra_publisher_put(driver->publisher, plan->inventory, &options);
+        dra_publisher_put(driver->node.publisher, plan->inventory, &options);
         arena_done(&driver->options_arena); /* of the previous options */
         driver->options_arena = arena;
-        dra_driver_instances_go_on(driver);
+        dra_changes_go_on(driver->changes);
 }
 
 static void on_slices(const struct error *error, void *data)
@@ -112,12 +118,12 @@ static void on_slices(const struct error *error, void *data)
 
         driver->has_slices = !error;
         if (error) {
-                complain(&driver->bad_slices, "the ResourceSlices are not as they should be, will try again", error);
+                complain(&driver->bad_slices, "the ResourceSlices are not up to date, will try again", error);
                 return;
         }
         complaint_settle(&driver->bad_slices);
-        log_info("the ResourceSlices are as they should be",
-                LOG_UINT("devices", dra_publisher_layout(driver->publisher)->n_devices));
+        log_info("the ResourceSlices are up to date",
+                LOG_UINT("devices", dra_publisher_layout(driver->node.publisher)->n_devices));
 }
 
 static void on_registered(const char *error, void *data)
@@ -129,16 +135,33 @@ static void on_registered(const char *error, void *data)
 
 struct dra_measures dra_driver_measure(const struct dra_driver *driver)
 {
-        const struct dra_layout *layout = dra_publisher_layout(driver->publisher);
+        const struct dra_layout *layout = dra_publisher_layout(driver->node.publisher);
 
         return (struct dra_measures){
                 .is_registered = driver->is_registered,
                 .has_slices = driver->has_slices,
                 .knows_features = layout,
-                .features = dra_publisher_features(driver->publisher),
+                .features = dra_publisher_features(driver->node.publisher),
                 .layout = layout,
                 .calls = dra_prepare_counts(driver->prepare),
         };
+}
+
+bool dra_driver_has_made(const struct dra_driver *driver, const char *gpu)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct dra_instance *instances;
+        size_t count = driver ? dra_record_instances(driver->node.record, &arena, &instances) : 0;
+
+        for (size_t i = 0; i < count; i++)
+                if (strcmp(instances[i].gpu, gpu) == 0)
+                        return true;
+        return false;
+}
+
+bool dra_driver_has_closed_nvml(const struct dra_driver *driver)
+{
+        return !driver || dra_changes_have_closed_nvml(driver->changes);
 }
 
 /* ---- health ---- */
@@ -164,8 +187,8 @@ static void set_taints(struct dra_driver *driver, struct arena *arena)
 {
         const struct unit_health *health = driver->options.health;
         struct dra_taint *taints = ARENA_ARRAY(arena, struct dra_taint, health->n_unhealthy);
-        const char *key = arena_printf(arena, "%s/unhealthy", driver->name);
-        bool evicts = driver->plan && driver->plan->config->dra.unhealthy == DRA_UNHEALTHY_NO_EXECUTE;
+        const char *key = arena_printf(arena, "%s/unhealthy", driver->node.driver);
+        bool evicts = driver->node.plan && driver->node.plan->config->dra.unhealthy == DRA_UNHEALTHY_NO_EXECUTE;
         enum dra_effect effect = evicts ? DRA_EFFECT_NO_EXECUTE : DRA_EFFECT_NO_SCHEDULE;
 
         for (size_t i = 0; i < health->n_unhealthy; i++)
@@ -173,16 +196,15 @@ static void set_taints(struct dra_driver *driver, struct arena *arena)
                         .key = key,
                         .value = taint_value(arena, health->unhealthy[i].reason),
                         .effect = effect};
-        dra_publisher_set_taints(driver->publisher, taints, health->n_unhealthy);
+        dra_publisher_set_taints(driver->node.publisher, taints, health->n_unhealthy);
 }
 
-static struct dra_health_device health_of(
-        const struct dra_driver *driver, const char *pool, const struct dra_device *device)
+static struct dra_health_device health_of(const struct dra_driver *driver, const struct dra_device *device)
 {
         const struct unhealthy_unit *unhealthy = find_unhealthy(driver, device);
 
         return (struct dra_health_device){
-                .pool_name = pool,
+                .pool_name = driver->node.pool,
                 .device_name = device->name,
                 .status = unhealthy ? DRA_HEALTH_UNHEALTHY : DRA_HEALTH_HEALTHY,
                 .updated_unix_s = (int64_t)time(NULL),
@@ -190,47 +212,34 @@ static struct dra_health_device health_of(
         };
 }
 
-/* Kubelet looks for a claim's device in the pool that it was allocated from. */
-static void tell_kubelet(struct dra_driver *driver, struct arena *arena)
+static void send_health(struct dra_driver *driver, struct arena *arena)
 {
-        const struct dra_layout *layout = dra_publisher_layout(driver->publisher);
-        const char *const pools[] = {driver->pool, driver->node};
-        size_t n_pools = has_claims_from(driver, driver->node) ? 2 : 1;
+        const struct dra_layout *layout = dra_publisher_layout(driver->node.publisher);
         struct dra_health_device *devices;
-        size_t count = 0;
 
         if (!layout)
                 return;
-        devices = ARENA_ARRAY(arena, struct dra_health_device, n_pools * layout->n_devices);
-        for (size_t i = 0; i < n_pools; i++)
-                for (size_t j = 0; j < layout->n_devices; j++)
-                        devices[count++] = health_of(driver, pools[i], &layout->devices[j]);
-        dra_health_stream_set(dra_service_health(driver->service), devices, count);
+        devices = ARENA_ARRAY(arena, struct dra_health_device, layout->n_devices);
+        for (size_t i = 0; i < layout->n_devices; i++)
+                devices[i] = health_of(driver, &layout->devices[i]);
+        dra_health_stream_set(dra_service_health(driver->service), devices, layout->n_devices);
 }
 
-static void on_turn_timer(uv_timer_t *timer)
+/* ---- at the end of a turn of the loop ---- */
+
+static void on_turn(void *data)
 {
-        struct dra_driver *driver = timer->data;
+        struct dra_driver *driver = data;
         struct arena arena = ARENA_INIT;
 
-        if (driver->offer_is_old && driver->plan)
-                dra_driver_put(driver, driver->plan);
+        if (driver->offer_is_old && driver->node.plan)
+                dra_driver_put(driver, driver->node.plan);
         if (driver->health_is_new)
                 set_taints(driver, &arena);
         driver->health_is_new = false;
-        tell_kubelet(driver, &arena);
+        send_health(driver, &arena);
         arena_done(&arena);
-        dra_driver_reads_go_on(driver);
-}
-
-void dra_driver_offer_anew(struct dra_driver *driver)
-{
-        const struct dra_layout *layout = dra_publisher_layout(driver->publisher);
-
-        if (!layout || !layout->one_form)
-                return;
-        driver->offer_is_old = true;
-        uv_timer_start(&driver->turn_timer, on_turn_timer, 0, 0);
+        dra_readings_look_again(driver->readings);
 }
 
 void dra_driver_health_changed(struct dra_driver *driver)
@@ -238,168 +247,243 @@ void dra_driver_health_changed(struct dra_driver *driver)
         if (!driver)
                 return;
         driver->health_is_new = true;
-        uv_timer_start(&driver->turn_timer, on_turn_timer, 0, 0);
+        deferred_schedule(&driver->turn);
 }
 
 static void on_layout(void *data)
 {
         struct dra_driver *driver = data;
 
-        driver->options.on_offer(dra_publisher_layout(driver->publisher), driver->options.data);
+        driver->options.on_offer(dra_publisher_layout(driver->node.publisher), driver->options.data);
         if (!driver->has_asked_pods)
-                dra_driver_ask_pods(driver);
+                dra_claim_pods_ask(driver->pods);
         driver->has_asked_pods = true;
-        uv_timer_start(&driver->turn_timer, on_turn_timer, 0, 0);
+        deferred_schedule(&driver->turn);
+}
+
+/* Where each unit has one form, another form may be offered now. */
+static void on_released(void *data)
+{
+        struct dra_driver *driver = data;
+        const struct dra_layout *layout;
+
+        driver->options.on_released(driver->options.data);
+        if (driver->node.is_closing)
+                return;
+        layout = dra_publisher_layout(driver->node.publisher);
+        if (layout && layout->one_form) {
+                driver->offer_is_old = true;
+                deferred_schedule(&driver->turn);
+        }
+        dra_readings_look_again(driver->readings);
+}
+
+static void on_pods_known(void *data)
+{
+        struct dra_driver *driver = data;
+
+        dra_readings_go_on(driver->readings);
+}
+
+void dra_driver_read_pods(struct dra_driver *driver)
+{
+        if (driver)
+                dra_claim_pods_refresh(driver->pods);
+}
+
+/* ---- claims that are prepared already ---- */
+
+static bool is_recorded(const char *uid, void *data)
+{
+        return dra_record_find(data, uid);
+}
+
+static void keep_claims(const struct dra_node *node)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct ledger_claim *claims = ARENA_ARRAY(&arena, struct ledger_claim, dra_record_count(node->record));
+        size_t count = 0;
+
+        for (size_t i = 0; i < dra_record_count(node->record); i++) {
+                const struct dra_prepared_claim *recorded = dra_record_at(node->record, i);
+                struct error err;
+
+                if (recorded->state != DRA_PREPARED_DONE)
+                        continue;
+                dra_booking_keep(&claims[count], &arena, recorded);
+                if (dra_claim_cdi_write(node->cdi_files, node->cdi_root, node->driver, recorded, &err) < 0)
+                        log_warn("the CDI file of a DRA claim cannot be written: its containers cannot be restarted",
+                                LOG_STR("claim", claims[count].name), LOG_ERR(&err));
+                if (claims[count].n_devices)
+                        count++;
+        }
+        ledger_keep_claims(node->ledger, claims, count);
+        if (count)
+                log_info("DRA claims that are prepared already", LOG_UINT("claims", count));
+}
+
+/* Reads the record, gives its claims to the ledger, and makes the CDI files match it. */
+static int open_record(struct dra_node *node, const char *folder, struct error *err)
+{
+        _free_ char *path = xasprintf("%s/" DRA_RECORD_NAME, folder);
+        _free_ char *boot_id = NULL;
+        int result;
+
+        if (file_make_folder(folder, err) < 0 || boot_id_read(&boot_id, BOOT_ID_PATH, err) < 0)
+                return -1;
+        node->record = dra_record_new(path, boot_id);
+        result = dra_record_refresh(node->record, err);
+        if (result < 0)
+                return -1;
+        if (result == DRA_RECORD_BROKEN)
+                log_error("what is prepared for DRA claims is unknown: restart the pods that use them", LOG_ERR(err));
+        else if (access(path, F_OK) == 0) /* if the record was lost, its claims may still be in use */
+                dra_claim_cdi_sweep(node->cdi_files, node->cdi_root, node->driver, is_recorded, node->record);
+        keep_claims(node);
+        return 0;
+}
+
+bool dra_driver_is_needed(const struct config *config)
+{
+        _free_ char *folder = dra_sockets_directory(config->dra.plugins, config->dra.driver_name);
+        _free_ char *path = xasprintf("%s/" DRA_RECORD_NAME, folder);
+        _free_ char *boot_id = NULL;
+        _cleanup_(dra_record_freep) struct dra_record *record = NULL;
+        struct error ignored;
+
+        if (config->dra.enabled)
+                return true;
+        if (access(path, F_OK) < 0 || boot_id_read(&boot_id, BOOT_ID_PATH, &ignored) < 0)
+                return false;
+        record = dra_record_new(path, boot_id);
+        return dra_record_refresh(record, &ignored) == 0 && dra_record_count(record) > 0;
 }
 
 /* ---- start and end ---- */
 
 static void driver_free(struct dra_driver *driver)
 {
-        dra_status_sender_free(driver->status);
+        dra_service_close(driver->service);
         dra_prepare_free(driver->prepare);
-        dra_record_free(driver->record);
+        dra_allocator_free(driver->allocator);
+        dra_readings_close(driver->readings);
+        dra_claim_pods_free(driver->pods);
+        dra_status_sender_free(driver->status);
+        dra_record_free(driver->node.record);
         arena_done(&driver->options_arena);
         arena_done(&driver->arena);
         free(driver);
 }
 
-static struct dra_driver *driver_alloc(const struct dra_driver_options *options, const char *folder)
+static void on_closed(void *data)
 {
-        struct dra_driver *driver = xcalloc(1, sizeof(*driver));
+        struct dra_driver *driver = data;
+        void (*closed)(void *data) = driver->closed;
+        void *closed_data = driver->closed_data;
+
+        driver_free(driver);
+        if (closed)
+                closed(closed_data);
+}
+
+static void fill_node(struct dra_driver *driver, const struct dra_driver_options *options)
+{
         const struct config *config = options->config;
         _free_ char *pool = dra_pool_name(config->dra.driver_name, config->node_name);
 
-        driver->options = *options;
-        driver->options.config = NULL;
-        driver->name = arena_strdup(&driver->arena, config->dra.driver_name);
-        driver->node = arena_strdup(&driver->arena, config->node_name);
-        driver->pool = arena_strdup(&driver->arena, pool);
-        driver->cdi_root = arena_strdup(&driver->arena, config->cdi_root);
-        driver->record_path = arena_printf(&driver->arena, "%s/" DRA_RECORD_NAME, folder);
-        list_init(&driver->reads);
-        list_init(&driver->waits);
-        list_init(&driver->changes);
-        return driver;
+        driver->node = (struct dra_node){
+                .loop = options->loop,
+                .client = options->client,
+                .ledger = options->ledger,
+                .cdi_files = options->cdi_files,
+                .driver = arena_strdup(&driver->arena, config->dra.driver_name),
+                .pool = arena_strdup(&driver->arena, pool),
+                .cdi_root = arena_strdup(&driver->arena, config->cdi_root),
+                .repair_cdi = options->repair_cdi,
+                .rescan = options->rescan,
+                .data = options->data,
+        };
 }
 
-static void begin_preparing(struct dra_driver *driver, const char *folder)
+static void begin_preparing(struct dra_driver *driver, const struct config *config, const char *folder)
 {
-        const struct dra_prepare_options prepare = {
-                .record = driver->record,
-                .driver = driver->name,
-                .pool = driver->pool,
-                .old_pool = driver->node,
-                .node = dra_driver_node(driver),
-        };
-        const struct dra_service_options service = {
-                .loop = driver->options.loop,
-                .lock_directory = folder,
-        };
-        struct dra_service_options options = service;
+        const struct dra_node *node = &driver->node;
 
-        driver->status = dra_status_sender_new(driver->options.client, driver->name, driver->pool);
-        driver->prepare = dra_prepare_new(&prepare);
-        options.backend = dra_prepare_backend(driver->prepare);
-        driver->service = dra_service_new(&options);
+        driver->pods = dra_claim_pods_new(node, on_pods_known, driver);
+        driver->readings = dra_readings_new(node, driver->pods);
+        driver->changes = dra_changes_new(node, config);
+        driver->allocator = dra_allocator_new(node, driver->changes, on_released, driver);
+        driver->status = dra_status_sender_new(node);
+        driver->prepare = dra_prepare_new(&(struct dra_prepare_options){
+                .record = node->record,
+                .driver = node->driver,
+                .readings = driver->readings,
+                .allocator = driver->allocator,
+                .status = driver->status,
+        });
+        driver->service = dra_service_new(&(struct dra_service_options){
+                .loop = node->loop,
+                .prepare = driver->prepare,
+                .lock_directory = folder,
+        });
 }
 
 int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *options, struct error *err)
 {
         const struct config_dra *dra = &options->config->dra;
         _free_ char *folder = dra_sockets_directory(dra->plugins, dra->driver_name);
-        struct dra_driver *driver = driver_alloc(options, folder);
-        const struct dra_publisher_options publisher = {
-                .loop = options->loop,
-                .client = options->client,
-                .node = driver->node,
-                .driver = driver->name,
-                .pool = driver->pool,
-                .done = on_slices,
-                .on_layout = on_layout,
-                .data = driver,
-        };
+        struct dra_driver *driver = xcalloc(1, sizeof(*driver));
         struct dra_registration_options registration = {
                 .loop = options->loop,
                 .registry = dra->registry,
                 .plugins = dra->plugins,
-                .driver = driver->name,
+                .driver = dra->driver_name,
                 .instance = dra->instance,
                 .on_status = on_registered,
                 .data = driver,
         };
-        const struct nvml_pool_options nvml = {
-                .loop = options->loop,
-                .name = "dra-nvml",
-                .library = options->config->nvml_library,
-                .driver_root = options->config->driver_root_ctr,
-                .hang_ms = NVML_HANG_MS,
-        };
 
-        if (dra_driver_open_record(driver, folder, err) < 0) {
+        driver->options = *options;
+        driver->options.config = NULL;
+        fill_node(driver, options);
+        if (open_record(&driver->node, folder, err) < 0) {
                 driver_free(driver);
                 return error_prefix(err, "DRA");
         }
-        begin_preparing(driver, folder);
+        begin_preparing(driver, options->config, folder);
         registration.service = driver->service;
         if (dra_registration_new(&driver->registration, &registration, err) < 0) {
-                dra_service_close(driver->service);
+                dra_changes_close(driver->changes, closing_release, closing_hold(&driver->closing));
                 driver_free(driver);
                 return error_prefix(err, "DRA");
         }
-        driver->publisher = dra_publisher_new(&publisher);
-        driver->nvml = nvml_pool_new(&nvml);
-        uv_timer_init(options->loop, &driver->turn_timer);
-        uv_timer_init(options->loop, &driver->room_timer);
-        driver->turn_timer.data = driver->room_timer.data = driver;
-        driver->n_timers = 2;
+        driver->node.publisher = dra_publisher_new(&(struct dra_publisher_options){
+                .loop = options->loop,
+                .client = options->client,
+                .node = options->config->node_name,
+                .driver = driver->node.driver,
+                .pool = driver->node.pool,
+                .done = on_slices,
+                .on_layout = on_layout,
+                .data = driver,
+        });
+        deferred_init(&driver->turn, options->loop, on_turn, driver);
         *ret = driver;
         return 0;
 }
 
-static void finish_closing(struct dra_driver *driver)
-{
-        void (*closed)(void *data) = driver->closed;
-        void *data = driver->closed_data;
-
-        nvml_pool_close(driver->nvml);
-        dra_service_close(driver->service);
-        driver_free(driver);
-        if (closed)
-                closed(data);
-}
-
-void dra_driver_free_if_closed(struct dra_driver *driver)
-{
-        if (driver->is_registration_closed && driver->n_timers == 0 && driver->n_working == 0)
-                finish_closing(driver);
-}
-
-static void on_registration_closed(void *data)
-{
-        struct dra_driver *driver = data;
-
-        driver->is_registration_closed = true;
-        dra_driver_free_if_closed(driver);
-}
-
-static void on_timer_closed(uv_handle_t *handle)
-{
-        struct dra_driver *driver = handle->data;
-
-        driver->n_timers--;
-        dra_driver_free_if_closed(driver);
-}
-
-/* All but the sockets. */
+/* Closes everything except the sockets. Claims that are being prepared are refused, and thereby taken back. */
 static void close_parts(struct dra_driver *driver)
 {
-        dra_driver_refuse_all(driver);
-        driver->is_closing = true;
-        driver->status = dra_status_sender_free(driver->status);
-        driver->publisher = dra_publisher_close(driver->publisher);
-        uv_close((uv_handle_t *)&driver->turn_timer, on_timer_closed);
-        uv_close((uv_handle_t *)&driver->room_timer, on_timer_closed);
+        dra_changes_refuse(driver->changes);
+        dra_readings_refuse(driver->readings);
+        dra_allocator_refuse(driver->allocator);
+        driver->node.is_closing = true;
+        driver->pods = dra_claim_pods_free(driver->pods);
+        dra_status_sender_cancel(driver->status);
+        driver->node.publisher = dra_publisher_close(driver->node.publisher);
+        dra_changes_close(driver->changes, closing_release, closing_hold(&driver->closing));
+        deferred_close(&driver->turn, &driver->closing);
 }
 
 void dra_driver_close(struct dra_driver *driver, void (*closed)(void *data), void *data)
@@ -412,7 +496,8 @@ void dra_driver_close(struct dra_driver *driver, void (*closed)(void *data), voi
         driver->closed = closed;
         driver->closed_data = data;
         close_parts(driver);
-        dra_registration_close(driver->registration, CLOSE_GRACE_MS, on_registration_closed, driver);
+        dra_registration_close(driver->registration, CLOSE_GRACE_MS, closing_release, closing_hold(&driver->closing));
+        closing_end(&driver->closing, on_closed, driver);
 }
 
 void dra_driver_hand_over(struct dra_driver *driver)
@@ -421,5 +506,7 @@ void dra_driver_hand_over(struct dra_driver *driver)
                 return;
         dra_service_hold(driver->service);
         close_parts(driver);
-        dra_registration_hand_over(driver->registration, NEXT_INSTANCE_MS, on_registration_closed, driver);
+        dra_registration_hand_over(
+                driver->registration, NEXT_INSTANCE_MS, closing_release, closing_hold(&driver->closing));
+        closing_end(&driver->closing, on_closed, driver);
 }

@@ -1,7 +1,7 @@
 /*
- * The DRA driver of this node, made of its parts: it publishes devices (node/dra/publish.h), kubelet finds and calls it
- * (node/dra/registration.h, node/dra/service.h), and it prepares claims (node/dra/prepare.h) with the API server, the
- * ledger (node/ledger/claims.h) and CDI.
+ * The DRA driver of this node, composed of its parts: it publishes devices (node/dra/publish.h), kubelet finds and calls
+ * it (node/dra/registration.h, node/dra/service.h), and it prepares claims (node/dra/prepare.h) with the API server
+ * (node/dra/reading.h), the ledger and CDI (node/dra/allocation.h).
  *
  *   Prepare ──► GET ResourceClaim ──► layout: device and limits ──► ledger: daemon ready, namespace ──► record, CDI ──► kubelet
  *                                                                                                           └──► status.devices
@@ -29,17 +29,14 @@ struct dra_driver;
 
 struct dra_driver_options {
         uv_loop_t *loop;
-        struct kube_client *client; /* outlives the driver, as the next */
+        struct kube_client *client; /* outlives the driver, like the ledger, |health| and |cdi_files| */
         struct ledger *ledger;
-        const struct unit_health *health; /* outlives the driver, too */
-        struct cdi_files *cdi_files;      /* as these */
-        const struct config *config;      /* names and folders of it are copied */
-        /* before a claim is prepared: what is wrong with the CDI specifications of the GPUs is put right if possible */
-        void (*repair_cdi)(void *data);
+        const struct unit_health *health;
+        struct cdi_files *cdi_files;
+        const struct config *config;    /* names and folders of it are copied */
+        void (*repair_cdi)(void *data); /* node/dra/node.h, as |rescan| */
+        void (*rescan)(void *data);
         void (*on_released)(void *data); /* a claim holds nothing any more: its GPU may go to the device plugin */
-        void (*rescan)(
-                /* a MIG device was made or destroyed: the GPUs are to be read again, which leads to a plan */
-                void *data);
         void (*on_offer)(const struct dra_layout *layout, void *data); /* another layout is offered */
         void *data;
 };
@@ -72,14 +69,7 @@ bool dra_driver_has_closed_nvml(const struct dra_driver *driver);
  */
 void dra_driver_health_changed(struct dra_driver *driver);
 
-/*
- * Asks the API server again which pods use the prepared claims, and gives the answer to the ledger. If this is called
- * again and again, requests are sent after DRA_PODS_MS, then after twice that, and so on up to DRA_PODS_MAX_MS: for a
- * process that belongs to no claim it would be called for ever. Accepts NULL.
- */
-#define DRA_PODS_MS UINT64_C(1000)
-#define DRA_PODS_MAX_MS UINT64_C(60000)
-#define DRA_PODS_QUIET_MS UINT64_C(5000)
+/* Asks the API server again which pods use the prepared claims: node/dra/claim_pods.h. Accepts NULL. */
 void dra_driver_read_pods(struct dra_driver *driver);
 
 struct dra_measures {

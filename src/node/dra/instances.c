@@ -72,7 +72,7 @@ int dra_instance_look(const struct nvml *nvml, struct dra_instance *instance, st
         return 0;
 }
 
-/* What there is after the driver has refused: nothing of ours, unless it is half made. */
+/* After the driver has refused, nothing of ours exists, unless it is half made. */
 static void look_for_rest(const struct nvml *nvml, struct dra_instance *instance, struct arena *arena)
 {
         struct error ignored;

@@ -5,7 +5,7 @@
  * Who makes one looks first, records that it is being made, makes it, and records its MIG device. So an instance at the
  * placement is ours if its MIG device is the recorded one, or if it was recorded as being made, since nobody was there
  * when the driver looked. One that is half made, by who was killed meanwhile, has no MIG device: it is destroyed and
- * made anew.
+ * made again.
  *
  *             look             make
  *   NONE ───────────► MAKING ───────► MADE          destroy, from both: NONE
@@ -19,13 +19,13 @@
 #include "gpu/nvml.h"
 
 /*
- * What became of an instance that may be there: MADE with |uuid|, which is in |arena|, or NONE. ERROR_EXHAUSTED:
+ * Finds out what became of an instance that may be there: MADE with |uuid|, which is in |arena|, or NONE. ERROR_EXHAUSTED:
  * nothing was made, and somebody else's is there.
  */
 int dra_instance_look(
         const struct nvml *nvml, struct dra_instance *instance, struct arena *arena, struct error *err) MUST_USE;
 
-/* Of one that is MAKING; after an error it is NONE, or still MAKING where something may be left of it. */
+/* Makes an instance that is MAKING; after an error it is NONE, or still MAKING where something may be left of it. */
 int dra_instance_make(
         const struct nvml *nvml, struct dra_instance *instance, struct arena *arena, struct error *err) MUST_USE;
 

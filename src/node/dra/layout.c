@@ -10,8 +10,7 @@
 #include <string.h>
 
 #include "base/macro.h"
-#include "node/dra/layout_parts.h"
-#include "node/dra/release.h"
+#include "node/dra/candidates.h"
 #include "plan/budget.h"
 #include "plan/capability.h"
 #include "plan/share.h"
@@ -150,7 +149,8 @@ static const struct dra_mig_gpu *mig_of(const struct builder *builder, const str
 
 static bool may_change(const struct builder *builder, const struct dra_mig_gpu *geometry)
 {
-        return geometry && geometry->n_profiles > 0 && builder->options->dynamic_mig && !builder->layout->is_safe;
+        return geometry && geometry->n_profiles > 0 && builder->options->config.dynamic_mig &&
+               !builder->layout->is_safe;
 }
 
 static bool was_made_by_us(const struct dra_mig_gpu *geometry, unsigned int gpu_instance)
@@ -163,7 +163,7 @@ static bool was_made_by_us(const struct dra_mig_gpu *geometry, unsigned int gpu_
 
 static bool has_several_forms(const struct dra_options *options)
 {
-        return options->whole + options->mps + options->time_slicing > 1;
+        return options->config.whole + options->config.mps + options->config.time_slicing > 1;
 }
 
 /* Whether a unit is offered in more than one form: then counters are needed so that the forms exclude each other. */
@@ -181,7 +181,7 @@ static void add_mig_device(struct builder *builder, struct dra_counters *counter
         struct dra_unit unit = {.gpu = gpu,
                 .position = position,
                 .mig = mig,
-                .total_mib = share_memory_of(builder->options->memory_mib, gpu, mig) / MIB,
+                .total_mib = share_memory_of(builder->options->config.memory_mib, gpu, mig) / MIB,
                 .attributes = mig->attributes};
         struct dra_counter *counter;
 
@@ -208,7 +208,7 @@ static void add_whole_gpu(struct builder *builder, struct dra_counters *counters
         struct dra_unit unit = {.gpu = gpu,
                 .position = position,
                 .name = gpu_name,
-                .total_mib = share_memory_of(builder->options->memory_mib, gpu, NULL) / MIB};
+                .total_mib = share_memory_of(builder->options->config.memory_mib, gpu, NULL) / MIB};
 
         if (!has_candidates && needs_counters(builder))
                 (void)dra_counters_add(counters, "unit", 1);
@@ -247,7 +247,7 @@ static void add_gpu(struct builder *builder, size_t position)
                 return;
         }
         name = arena_printf(builder->arena, "gpu-%u", builder->by_minor ? (unsigned int)gpu->minor : gpu->index);
-        if (builder->options->dynamic_mig && gpu->mig_geometry_failure)
+        if (builder->options->config.dynamic_mig && gpu->mig_geometry_failure)
                 note(builder, gpu->uuid,
                         arena_printf(builder->arena, "no MIG devices are made on it: %s", gpu->mig_geometry_failure));
         if (has_candidates && !gpu->is_withdrawn)
@@ -363,8 +363,9 @@ static void add_whole(struct builder *builder, const struct dra_unit *unit)
 static uint64_t usable_mib(const struct dra_options *options, const struct dra_unit *unit)
 {
         const struct mig_attributes *of = &unit->attributes;
-        uint64_t reserve = options->has_memory_reserve ? options->memory_reserve_mib
-                                                       : budget_estimated_reserve_mib(unit->gpu, unit->mig != NULL);
+        uint64_t reserve = options->config.has_memory_reserve
+                                   ? options->config.memory_reserve_mib
+                                   : budget_estimated_reserve_mib(unit->gpu, unit->mig != NULL);
         uint64_t usable = unit->total_mib > reserve ? unit->total_mib - reserve : 0;
 
         return of->compute_slices > 0 && of->compute_slices < of->gpu_slices
@@ -413,7 +414,7 @@ static void add_shared(struct builder *builder, const struct dra_unit *unit)
         const struct dra_options *options = builder->options;
         const char *obstacle = mps_obstacle(builder, unit, 1);
         uint64_t usable = usable_mib(options, unit);
-        uint64_t preset = options->default_memory_mib ? options->default_memory_mib : usable / 8;
+        uint64_t preset = options->config.default_memory_mib ? options->config.default_memory_mib : usable / 8;
 
         if (obstacle) {
                 note(builder, unit->mig ? unit->mig->uuid : unit->gpu->uuid, obstacle);
@@ -429,15 +430,16 @@ static void add_shared(struct builder *builder, const struct dra_unit *unit)
                                 .min = BUDGET_LEAST_SHARE_MIB * MIB,
                                 .max = usable * MIB,
                                 .step = MIB},
-                        capacity_for_many(DRA_CAPACITY_THREADS, 100, options->default_thread_percentage),
-                        capacity_for_many(DRA_CAPACITY_CLIENTS, clients_of(builder, unit), options->default_clients),
+                        capacity_for_many(DRA_CAPACITY_THREADS, 100, options->config.default_thread_percentage),
+                        capacity_for_many(
+                                DRA_CAPACITY_CLIENTS, clients_of(builder, unit), options->config.default_clients),
                 },
                 3);
 }
 
 static void add_timeslice(struct builder *builder, const struct dra_unit *unit)
 {
-        struct dra_capacity slots = capacity_for_many(DRA_CAPACITY_SLOTS, MAX(1U, builder->options->slots), 1);
+        struct dra_capacity slots = capacity_for_many(DRA_CAPACITY_SLOTS, MAX(1U, builder->options->config.slots), 1);
 
         slots.step = 0; /* several slots would give no more time */
         add_device(builder, unit, DRA_DEVICE_TIMESLICE, TIMESLICE_SUFFIX, 0, &slots, 1);
@@ -446,7 +448,7 @@ static void add_timeslice(struct builder *builder, const struct dra_unit *unit)
 /* Adds static shares; if the unit cannot have so many, it is offered as a whole. */
 static void add_shares(struct builder *builder, const struct dra_unit *unit)
 {
-        unsigned int shares = MAX(1U, MIN(builder->options->shares, CONFIG_MAX_SHARES));
+        unsigned int shares = MAX(1U, MIN(builder->options->config.shares, CONFIG_MAX_SHARES));
         const char *obstacle = mps_obstacle(builder, unit, shares);
 
         if (obstacle) {
@@ -471,7 +473,7 @@ static void add_shares(struct builder *builder, const struct dra_unit *unit)
 static void add_safe_devices(struct builder *builder)
 {
         for (size_t i = 0; i < builder->units.count; i++)
-                if (builder->options->fallback == DRA_FALLBACK_SHARES)
+                if (builder->options->config.fallback == DRA_FALLBACK_SHARES)
                         add_shares(builder, &builder->units.items[i]);
                 else
                         add_whole(builder, &builder->units.items[i]);
@@ -497,14 +499,15 @@ static const char *find_held(const struct dra_options *options, const struct dra
 static enum dra_device_kind one_form_of(const struct builder *builder, const struct dra_unit *unit)
 {
         const struct dra_options *options = builder->options;
-        bool is_by_mps = options->mps && !mps_obstacle(builder, unit, 1);
+        bool is_by_mps = options->config.mps && !mps_obstacle(builder, unit, 1);
         const char *held = find_held(options, unit);
 
         if (held)
                 return form_of_name(held);
-        if (options->whole && (options->one_form == DRA_ONE_FORM_WHOLE || (!is_by_mps && !options->time_slicing)))
+        if (options->config.whole &&
+                (options->config.one_form == DRA_ONE_FORM_WHOLE || (!is_by_mps && !options->config.time_slicing)))
                 return DRA_DEVICE_WHOLE;
-        return is_by_mps || !options->time_slicing ? DRA_DEVICE_SHARED : DRA_DEVICE_TIMESLICE;
+        return is_by_mps || !options->config.time_slicing ? DRA_DEVICE_SHARED : DRA_DEVICE_TIMESLICE;
 }
 
 /* |kind|: WHOLE, also of a MIG device, SHARED or TIMESLICE. */
@@ -516,9 +519,9 @@ static bool offers(const struct builder *builder, const struct dra_unit *unit, e
                 return kind == DRA_DEVICE_WHOLE;
         if (builder->layout->one_form)
                 return kind == one_form_of(builder, unit);
-        return kind == DRA_DEVICE_WHOLE    ? options->whole
-               : kind == DRA_DEVICE_SHARED ? options->mps
-                                           : options->time_slicing;
+        return kind == DRA_DEVICE_WHOLE    ? options->config.whole
+               : kind == DRA_DEVICE_SHARED ? options->config.mps
+                                           : options->config.time_slicing;
 }
 
 static void add_devices(struct builder *builder)
@@ -550,8 +553,8 @@ const char *dra_device_kind_name(enum dra_device_kind kind)
 
 static bool is_safe_layout(const struct dra_options *options)
 {
-        bool needs_consumable = options->mps || options->time_slicing;
-        bool needs_partitionable = options->dynamic_mig || has_several_forms(options);
+        bool needs_consumable = options->config.mps || options->config.time_slicing;
+        bool needs_partitionable = options->config.dynamic_mig || has_several_forms(options);
 
         return (needs_consumable && !options->features.consumable_capacity) ||
                (needs_partitionable && !options->features.partitionable_devices);
@@ -564,7 +567,7 @@ static void set_one_form(struct builder *builder)
         builder->layout->one_form = arena_printf(builder->arena,
                 "the scheduler of Kubernetes %s forgets shares and gives the whole GPU out beside them, so each GPU and MIG "
                 "device is offered in one form only (dra.oneForm: %s); " DRA_RELEASE_GOOD " is the first that does not",
-                options->forgetful, options->one_form == DRA_ONE_FORM_SHARED ? "shared" : "whole");
+                options->forgetful, options->config.one_form == DRA_ONE_FORM_SHARED ? "shared" : "whole");
 }
 
 const struct dra_layout *dra_layout_build(

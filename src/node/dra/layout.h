@@ -31,7 +31,7 @@
  * devices like independent devices. Such a server gets the safe layout: each unit as a whole, or as static shares
  * (|fallback|), never both, and no candidates.
  *
- * A scheduler that forgets shares (node/dra/release.h) would give the whole unit out beside them, whatever the counters
+ * A scheduler that forgets shares (dra_release_forgets_shares()) would give the whole unit out beside them, whatever the counters
  * say. There each unit has one form: the one in which claims have it; else the first above, unless |one_form| says
  * whole. Candidates stay: each is for one claim.
  *
@@ -79,7 +79,7 @@ static inline bool dra_device_kind_is_by_mps(enum dra_device_kind kind)
 }
 
 /*
- * What a device has of something. With a policy (devices that many claims share): a request is rounded up to |min| plus
+ * The amount that a device has of something. With a policy (devices that many claims share): a request is rounded up to |min| plus
  * a multiple of |step|, and is at most |max|; a claim that requests none takes |preset|. Without a policy, the claim
  * that has the device has the whole value.
  */
@@ -113,7 +113,7 @@ struct dra_mig_instance {
         const char *uuid; /* of its MIG device, if it is ours and known; else NULL */
 };
 
-/* Of the GPU instance that a candidate stands for: nothing, or nothing is left; one may be there; one is there. */
+/* The GPU instance that a candidate stands for: it does not exist, or not any more; it may exist; it exists. */
 enum dra_instance_state { DRA_INSTANCE_NONE, DRA_INSTANCE_MAKING, DRA_INSTANCE_MADE };
 
 /* A GPU instance that Prepare makes for a claim, or has made: node/dra/instances.h. */
@@ -125,7 +125,7 @@ struct dra_instance {
         const char *uuid; /* MADE: of its MIG device; else NULL */
 };
 
-/* What is known of MIG on one GPU in MIG mode. */
+/* The known facts about MIG on one GPU in MIG mode. */
 struct dra_mig_gpu {
         const char *uuid;
         const struct mig_instance_profile *profiles; /* none: nothing can be made */
@@ -134,7 +134,7 @@ struct dra_mig_gpu {
         size_t n_instances;
 };
 
-/* What the API server keeps of what is written to it: read back by node/dra/publish.h. */
+/* The fields that the API server keeps when they are written: read back by node/dra/publish.h. */
 struct dra_features {
         bool consumable_capacity;   /* DRAConsumableCapacity */
         bool partitionable_devices; /* DRAPartitionableDevices */
@@ -147,37 +147,28 @@ struct dra_held {
         const char *device;
 };
 
-/* Of one node. DRA_OPTIONS_DEFAULT has all features and offers whole units and MPS. */
+/* The offer of one node. DRA_OPTIONS_DEFAULT has all features, and offers whole units and MPS. */
 struct dra_options {
+        struct config_dra config;   /* its |devices| and what does not concern the layout do not count */
         const char *const *devices; /* UUIDs of the GPUs that belong to DRA; NULL: all */
         size_t n_devices;
-        bool whole;        /* offer whole GPUs and MIG devices for one claim */
-        bool mps;          /* offer MPS */
-        bool time_slicing; /* offer time-slicing */
-        bool dynamic_mig;  /* the geometry of MIG may change: offer candidates */
-        /* What a claim takes of a device shared by MPS if it does not say. */
-        uint64_t default_memory_mib; /* 0: an eighth of what is usable */
-        unsigned int default_thread_percentage;
-        unsigned int default_clients;
-        uint64_t memory_mib;     /* of each unit whose memory NVML does not report; 0: unknown */
-        bool has_memory_reserve; /* memory_reserve_mib counts, else what plan/budget.h estimates */
-        uint64_t memory_reserve_mib;
-        unsigned int slots;         /* claims that one unit takes by time-slicing, at least 1 */
-        enum dra_fallback fallback; /* of the safe layout */
-        const char *forgetful;      /* "v1.36.1", whose scheduler forgets shares: one form for each unit; NULL: none */
-        enum dra_one_form one_form; /* which, of a unit that nobody has; another one keeps its form */
-        const struct dra_held *held;
+        const char *forgetful;       /* "v1.36.1", whose scheduler forgets shares: one form for each unit; NULL: none */
+        const struct dra_held *held; /* units that keep their form where each has one */
         size_t n_held;
-        unsigned int shares; /* static shares of a unit there, 1 to CONFIG_MAX_SHARES */
         struct dra_features features;
-        const struct dra_mig_gpu *mig_gpus; /* also without dynamic_mig: what is ours is known by it */
+        const struct dra_mig_gpu *mig_gpus; /* also without dynamic MIG: what is ours is known by it */
         size_t n_mig_gpus;
 };
 
 #define DRA_OPTIONS_DEFAULT                                                                                            \
         {                                                                                                              \
-                .whole = true, .mps = true, .default_thread_percentage = 10, .default_clients = 1, .slots = 4,         \
-                .shares = 4, .features = {                                                                             \
+                .config = {.whole = true,                                                                              \
+                        .mps = true,                                                                                   \
+                        .default_thread_percentage = 10,                                                               \
+                        .default_clients = 1,                                                                          \
+                        .slots = 4,                                                                                    \
+                        .shares = 4},                                                                                  \
+                .features = {                                                                                          \
                         .consumable_capacity = true,                                                                   \
                         .partitionable_devices = true,                                                                 \
                         .device_taints = true                                                                          \
@@ -228,3 +219,25 @@ const struct dra_device *dra_layout_find(const struct dra_layout *layout, const 
 
 /* The capacity of |device| with this name, or NULL. */
 const struct dra_capacity *dra_device_capacity(const struct dra_device *device, const char *name);
+
+/* ---- where the options come from (options.c) ---- */
+
+/*
+ * With all features. Lists are in |arena| and borrow from the inventory and from |instances|, which claims have; where
+ * DRA is off, the list of GPUs is empty. A GPU instance that exists is one of |instances| if it has the placement, and,
+ * if that is known, the MIG device.
+ */
+struct dra_options dra_options_from(const struct config *config, const struct inventory *inventory,
+        const struct dra_instance *instances, size_t n_instances, struct arena *arena);
+
+/*
+ * Schedulers of some releases do something wrong with devices as ours are. The agent knows the API server's release; the
+ * scheduler is of the same, or of the one before while a cluster is being updated. docs/dra.md has the table.
+ *
+ * kubernetes#139034: 1.34 and 1.35 (with their feature gates on), 1.36.0 and 1.36.1 forget in the next cycle what
+ * shares consume of a counter set: the whole GPU is given out beside its shares. Right from 1.36.2 and 1.37.0 on.
+ */
+#define DRA_RELEASE_GOOD "1.36.2"
+
+/* |git_version|: of /version. True also where it names no release: doubt must not cost a tenant its share. */
+bool dra_release_forgets_shares(const char *git_version);

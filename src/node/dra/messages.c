@@ -5,7 +5,7 @@
 #include <dra.pb-c.h>
 
 #include "base/text.h"
-#include "node/dra/name.h"
+#include "node/dra/claim.h"
 #include "net/kube/object.h"
 #include "node/kubelet/protobuf.h"
 
@@ -86,47 +86,52 @@ static Dra__Device *make_device(struct arena *arena, const struct dra_service_de
         return made;
 }
 
-struct rpc_message *dra_messages_prepared(const struct dra_messages_answer *answers, size_t count, bool has_share_ids)
+ProtobufCMessage *dra_messages_prepared(struct arena *arena, const char *uid, const char *error,
+        const struct dra_service_device *devices, size_t n_devices, bool has_share_ids)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        Dra__PrepareEntry *entry = ARENA_NEW(arena, Dra__PrepareEntry);
+        Dra__PrepareResult *result = ARENA_NEW(arena, Dra__PrepareResult);
+
+        dra__prepare_entry__init(entry);
+        dra__prepare_result__init(result);
+        entry->key = clean_copy(arena, uid);
+        entry->value = result;
+        result->error = clean_copy(arena, error);
+        result->n_devices = n_devices;
+        result->devices = ARENA_ARRAY(arena, Dra__Device *, n_devices);
+        for (size_t i = 0; i < n_devices; i++)
+                result->devices[i] = make_device(arena, &devices[i], has_share_ids);
+        return &entry->base;
+}
+
+ProtobufCMessage *dra_messages_unprepared(struct arena *arena, const char *uid, const char *error)
+{
+        Dra__UnprepareEntry *entry = ARENA_NEW(arena, Dra__UnprepareEntry);
+        Dra__UnprepareResult *result = ARENA_NEW(arena, Dra__UnprepareResult);
+
+        dra__unprepare_entry__init(entry);
+        dra__unprepare_result__init(result);
+        entry->key = clean_copy(arena, uid);
+        entry->value = result;
+        result->error = clean_copy(arena, error);
+        return &entry->base;
+}
+
+struct rpc_message *dra_messages_join_prepared(ProtobufCMessage **answers, size_t count)
+{
         Dra__PrepareResponse response = DRA__PREPARE_RESPONSE__INIT;
 
         response.n_claims = count;
-        response.claims = ARENA_ARRAY(&arena, Dra__PrepareEntry *, count);
-        for (size_t i = 0; i < count; i++) {
-                Dra__PrepareEntry *entry = response.claims[i] = ARENA_NEW(&arena, Dra__PrepareEntry);
-                Dra__PrepareResult *result = ARENA_NEW(&arena, Dra__PrepareResult);
-
-                dra__prepare_entry__init(entry);
-                dra__prepare_result__init(result);
-                entry->key = clean_copy(&arena, answers[i].uid);
-                entry->value = result;
-                result->error = clean_copy(&arena, answers[i].error);
-                result->n_devices = answers[i].n_devices;
-                result->devices = ARENA_ARRAY(&arena, Dra__Device *, result->n_devices);
-                for (size_t k = 0; k < result->n_devices; k++)
-                        result->devices[k] = make_device(&arena, &answers[i].devices[k], has_share_ids);
-        }
+        response.claims = (Dra__PrepareEntry **)(void *)answers;
         return protobuf_pack(&response.base);
 }
 
-struct rpc_message *dra_messages_unprepared(const struct dra_messages_answer *answers, size_t count)
+struct rpc_message *dra_messages_join_unprepared(ProtobufCMessage **answers, size_t count)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         Dra__UnprepareResponse response = DRA__UNPREPARE_RESPONSE__INIT;
 
         response.n_claims = count;
-        response.claims = ARENA_ARRAY(&arena, Dra__UnprepareEntry *, count);
-        for (size_t i = 0; i < count; i++) {
-                Dra__UnprepareEntry *entry = response.claims[i] = ARENA_NEW(&arena, Dra__UnprepareEntry);
-                Dra__UnprepareResult *result = ARENA_NEW(&arena, Dra__UnprepareResult);
-
-                dra__unprepare_entry__init(entry);
-                dra__unprepare_result__init(result);
-                entry->key = clean_copy(&arena, answers[i].uid);
-                entry->value = result;
-                result->error = clean_copy(&arena, answers[i].error);
-        }
+        response.claims = (Dra__UnprepareEntry **)(void *)answers;
         return protobuf_pack(&response.base);
 }
 

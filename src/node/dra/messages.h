@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
 
 #include "base/alloc.h"
@@ -21,16 +22,13 @@
 int dra_messages_claims(const struct dra_service_claim **ret_claims, size_t *ret_count, struct arena *arena,
         const uint8_t *bytes, size_t size, struct error *err) MUST_USE;
 
-/* The answer for one claim; |error| NULL: it succeeded. */
-struct dra_messages_answer {
-        const char *uid;
-        const char *error;
-        const struct dra_service_device *devices;
-        size_t n_devices;
-};
+/* The answer for one claim, in |arena|; |error| NULL: it succeeded. |has_share_ids|: true for v1, false for v1beta1. */
+ProtobufCMessage *dra_messages_prepared(struct arena *arena, const char *uid, const char *error,
+        const struct dra_service_device *devices, size_t n_devices, bool has_share_ids);
+ProtobufCMessage *dra_messages_unprepared(struct arena *arena, const char *uid, const char *error);
 
-/* |has_share_ids|: true for v1, false for v1beta1. */
-struct rpc_message *dra_messages_prepared(const struct dra_messages_answer *answers, size_t count, bool has_share_ids);
-struct rpc_message *dra_messages_unprepared(const struct dra_messages_answer *answers, size_t count);
+/* The answers to one request as a message. */
+struct rpc_message *dra_messages_join_prepared(ProtobufCMessage **answers, size_t count);
+struct rpc_message *dra_messages_join_unprepared(ProtobufCMessage **answers, size_t count);
 
 struct rpc_message *dra_messages_health(const struct dra_health_device *devices, size_t count);

@@ -1,7 +1,8 @@
-#include "node/dra/options.h"
+#include "node/dra/layout.h"
 
 #include <string.h>
 
+#include "net/kube/version.h"
 #include "plan/plan.h"
 
 struct ours {
@@ -9,7 +10,7 @@ struct ours {
         size_t count;
 };
 
-/* Of the GPU instance, whose MIG device, as Prepare makes it, is its only one; NULL: it has none. */
+/* The MIG device of the GPU instance: Prepare makes exactly one. NULL: it has none. */
 static const struct mig_device *find_device(const struct gpu *gpu, unsigned int gpu_instance)
 {
         for (size_t i = 0; i < gpu->n_mig_devices; i++)
@@ -74,8 +75,7 @@ struct dra_options dra_options_from(const struct config *config, const struct in
         const struct dra_instance *instances, size_t n_instances, struct arena *arena)
 {
         const struct ours ours = {instances, n_instances};
-        const struct config_dra *dra = &config->dra;
-        struct dra_options options = DRA_OPTIONS_DEFAULT;
+        struct dra_options options = {.config = config->dra, .features = {true, true, true}};
         const char **devices = ARENA_ARRAY(arena, const char *, inventory->n_gpus + 1);
         struct dra_mig_gpu *mig_gpus = ARENA_ARRAY(arena, struct dra_mig_gpu, inventory->n_gpus);
 
@@ -87,19 +87,15 @@ struct dra_options dra_options_from(const struct config *config, const struct in
                         mig_gpus[options.n_mig_gpus++] = mig_gpu_of(&inventory->gpus[i], &ours, arena);
         options.mig_gpus = mig_gpus;
         options.devices = devices;
-        options.whole = dra->whole;
-        options.mps = dra->mps;
-        options.time_slicing = dra->time_slicing;
-        options.dynamic_mig = dra->dynamic_mig;
-        options.default_memory_mib = dra->default_memory_mib;
-        options.default_thread_percentage = dra->default_thread_percentage;
-        options.default_clients = dra->default_clients;
-        options.memory_mib = dra->memory_mib;
-        options.has_memory_reserve = dra->has_memory_reserve;
-        options.memory_reserve_mib = dra->memory_reserve_mib;
-        options.slots = dra->slots;
-        options.fallback = dra->fallback;
-        options.one_form = dra->one_form;
-        options.shares = dra->shares;
         return options;
+}
+
+bool dra_release_forgets_shares(const char *git_version)
+{
+        struct kube_version version;
+
+        if (!git_version || !kube_version_read(&version, git_version))
+                return true;
+        /* Where the correction was backported, a later minor release before its first patch need not have it. */
+        return !kube_version_is_since(&version, 1, version.minor > 36 ? 37 : 36, version.minor > 36 ? 0 : 2);
 }

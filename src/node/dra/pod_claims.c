@@ -4,12 +4,8 @@
 #include <string.h>
 
 #include "base/macro.h"
+#include "base/text.h"
 #include "net/kube/object.h"
-
-static bool is_text(const char *text, const char *expected)
-{
-        return text && strcmp(text, expected) == 0;
-}
 
 static const json_t *find_named(const json_t *list, const char *name)
 {
@@ -18,7 +14,7 @@ static const json_t *find_named(const json_t *list, const char *name)
 
         json_array_foreach(list, i, item)
         {
-                if (is_text(object_text(item, "name", NULL), name))
+                if (text_is_same(object_text(item, "name", NULL), name))
                         return item;
         }
         return NULL;
@@ -55,11 +51,11 @@ static bool find_mapped(const json_t *pod, const char *container, const char *cl
         bool is_found = false;
         size_t i;
 
-        if (!container || !is_text(object_text(status, "resourceClaimName", NULL), claim))
+        if (!container || !text_is_same(object_text(status, "resourceClaimName", NULL), claim))
                 return false;
         json_array_foreach(json_object_get(status, "requestMappings"), i, mapping)
         {
-                if (!is_text(object_text(mapping, "containerName", NULL), container))
+                if (!text_is_same(object_text(mapping, "containerName", NULL), container))
                         continue;
                 add_request(arena, use, requests, object_text(mapping, "requestName", NULL));
                 is_found = true;
@@ -83,7 +79,7 @@ static bool find_use(
                 const char *entry = object_text(use, "name", NULL);
                 const char *request = object_text(use, "request", NULL);
 
-                if (!entry || !is_text(resolve(pod, entry), claim))
+                if (!entry || !text_is_same(resolve(pod, entry), claim))
                         continue;
                 is_found = true;
                 is_all |= !request || !*request;
@@ -145,28 +141,16 @@ bool dra_claim_is_beside(const struct ledger_claim *other, const char *uid, cons
         return false;
 }
 
-const json_t *dra_pod_next(const json_t *claim, size_t *position)
+const struct ledger_claim_pod *dra_pod_with_others(
+        const struct dra_claim *claim, const struct ledger_claim_state *states, size_t n_states, size_t *position)
 {
-        const json_t *users = object_find(claim, "status", "reservedFor", NULL);
+        while (*position < claim->n_pods) {
+                const struct ledger_claim_pod *pod = &claim->pods[(*position)++];
 
-        while (*position < json_array_size(users)) {
-                const json_t *user = json_array_get(users, (*position)++);
-
-                if (object_text(user, "uid", NULL) && object_text(user, "name", NULL))
-                        return user;
-        }
-        return NULL;
-}
-
-const json_t *dra_pod_with_others(const json_t *claim, const char *uid, const struct ledger_claim_state *states,
-        size_t n_states, size_t *position)
-{
-        const json_t *user;
-
-        while ((user = dra_pod_next(claim, position)))
                 for (size_t i = 0; i < n_states; i++)
-                        if (dra_claim_is_beside(states[i].claim, uid, object_text(user, "uid", NULL)))
-                                return user;
+                        if (dra_claim_is_beside(states[i].claim, claim->uid, pod->uid))
+                                return pod;
+        }
         return NULL;
 }
 

@@ -22,7 +22,7 @@
 
 #define DRA_USES_MAX ((size_t)128)
 
-/* What the containers of a claim's pods have of it. */
+/* The uses of a claim by the containers of its pods. */
 struct dra_uses {
         struct dra_use all[DRA_USES_MAX];
         size_t count;
@@ -46,12 +46,11 @@ struct dra_pod_claim {
 bool dra_claim_is_beside(const struct ledger_claim *other, const char *uid, const char *pod_uid);
 
 /*
- * Finds the next entry of status.reservedFor of |claim|, from |*position| on, that is a pod; the second, one that also
- * uses another claim with a share by MPS. |*position| becomes the position after it. NULL: there is none.
+ * The next pod of |claim|, from |*position| on, that also uses another claim with a share by MPS; |*position| becomes
+ * the position after it. NULL: there is none.
  */
-const json_t *dra_pod_next(const json_t *claim, size_t *position);
-const json_t *dra_pod_with_others(const json_t *claim, const char *uid, const struct ledger_claim_state *states,
-        size_t n_states, size_t *position);
+const struct ledger_claim_pod *dra_pod_with_others(
+        const struct dra_claim *claim, const struct ledger_claim_state *states, size_t n_states, size_t *position);
 
 /* The first container that uses shares by MPS of both claims; the name points into |pod|. NULL: none does. */
 const char *dra_pod_container_of_both(

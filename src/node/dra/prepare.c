@@ -8,9 +8,12 @@
 #include "base/log.h"
 #include "node/dra/claim_cdi.h"
 
+#define MIB ((uint64_t)1024 * 1024)
+
 enum preparing_state { PREPARING_BEGUN, PREPARING_READING, PREPARING_ALLOCATING, PREPARING_RELEASING };
 
-struct dra_preparing {
+/* One call that is not answered. */
+struct preparing {
         struct list link;
         struct dra_prepare *prepare;
         struct arena arena;
@@ -24,19 +27,12 @@ struct dra_preparing {
 };
 
 struct dra_prepare {
-        struct dra_prepare_options options; /* its texts are in the arena */
-        struct arena arena;
-        struct dra_wanted_rules rules;
+        struct dra_prepare_options options;
         struct list calls;
         struct dra_prepare_counts counts;
 };
 
-static const struct dra_prepare_node *node_of(const struct dra_preparing *preparing)
-{
-        return &preparing->prepare->options.node;
-}
-
-static void preparing_free(struct dra_preparing *preparing)
+static void preparing_free(struct preparing *preparing)
 {
         list_remove(&preparing->link);
         arena_done(&preparing->arena);
@@ -47,7 +43,7 @@ static void preparing_free(struct dra_preparing *preparing)
  * Sends the answer. The call is removed from the list before, because the answer may begin the next call of the same
  * claim.
  */
-static void finish(struct dra_preparing *preparing, const struct dra_service_device *devices, size_t n_devices,
+static void finish(struct preparing *preparing, const struct dra_service_device *devices, size_t n_devices,
         const struct error *err)
 {
         struct dra_prepare_counts *counts = &preparing->prepare->counts;
@@ -62,12 +58,12 @@ static void finish(struct dra_preparing *preparing, const struct dra_service_dev
 }
 
 /* Answers with a failure: kubelet gets the first reason, which may be older than |err|. */
-static void fail(struct dra_preparing *preparing, const struct error *err)
+static void fail(struct preparing *preparing, const struct error *err)
 {
         finish(preparing, NULL, 0, preparing->failure.kind == ERROR_NONE ? err : &preparing->failure);
 }
 
-static void succeed(struct dra_preparing *preparing, const struct dra_prepared_claim *claim)
+static void succeed(struct preparing *preparing, const struct dra_prepared_claim *claim)
 {
         struct dra_service_device *devices =
                 ARENA_ARRAY(&preparing->arena, struct dra_service_device, claim->n_results);
@@ -83,7 +79,7 @@ static void succeed(struct dra_preparing *preparing, const struct dra_prepared_c
                 devices[i] = (struct dra_service_device){
                         .request_names = &result->request,
                         .n_request_names = 1,
-                        .pool_name = result->pool ? result->pool : preparing->prepare->options.old_pool,
+                        .pool_name = result->pool,
                         .device_name = result->device,
                         .cdi_device_ids = ids,
                         .n_cdi_device_ids = n_ids,
@@ -95,125 +91,87 @@ static void succeed(struct dra_preparing *preparing, const struct dra_prepared_c
 
 /* ---- undo ---- */
 
+static void on_released(const struct error *failure, void *data)
+{
+        struct preparing *preparing = data;
+        const struct dra_prepare_options *options = &preparing->prepare->options;
+        bool was_recorded = dra_record_find(options->record, preparing->claim.uid) != NULL;
+        struct error err;
+
+        assert(preparing->state == PREPARING_RELEASING);
+        if (!failure && dra_record_remove(options->record, preparing->claim.uid, &err) < 0)
+                failure = &err;
+        if (!failure && preparing->failure.kind != ERROR_NONE)
+                failure = &preparing->failure;
+        if (failure) {
+                fail(preparing, failure);
+                return;
+        }
+        if (was_recorded)
+                dra_status_send_removed(options->status, &preparing->claim);
+        finish(preparing, NULL, 0, NULL);
+}
+
 /*
  * Removes the claim from the record only after everything else. Until then it is recorded as started, so that a claim
  * that is half removed does not count as prepared. This is written even if it is so in memory, because a write that
  * failed may have reached the disk.
  */
-static void take_back(struct dra_preparing *preparing)
+static void take_back(struct preparing *preparing)
 {
-        const struct dra_prepare_node *node = node_of(preparing);
-        struct dra_record *record = preparing->prepare->options.record;
-        const struct dra_prepared_claim *recorded = dra_record_find(record, preparing->claim.uid);
+        const struct dra_prepare_options *options = &preparing->prepare->options;
+        const struct dra_prepared_claim *recorded = dra_record_find(options->record, preparing->claim.uid);
         struct error err;
 
         if (recorded) {
                 struct dra_prepared_claim started = *recorded;
 
                 started.state = DRA_PREPARED_STARTED;
-                if (dra_record_put(record, &started, &err) < 0) {
+                if (dra_record_put(options->record, &started, &err) < 0) {
                         fail(preparing, &err);
                         return;
                 }
         }
-        if (node->remove_cdi(preparing->claim.uid, node->data, &err) < 0) {
+        if (dra_allocator_remove_cdi(options->allocator, preparing->claim.uid, &err) < 0) {
                 fail(preparing, &err);
                 return;
         }
         preparing->state = PREPARING_RELEASING;
-        node->release(preparing, preparing->claim.uid, node->data);
+        dra_release(options->allocator, preparing->claim.uid, on_released, preparing);
 }
 
-static void take_back_for(struct dra_preparing *preparing, const struct error *err)
+static void take_back_for(struct preparing *preparing, const struct error *err)
 {
         preparing->failure = *err;
         take_back(preparing);
 }
 
-void dra_prepare_released(struct dra_preparing *preparing)
-{
-        const struct dra_prepare_node *node = node_of(preparing);
-        struct dra_record *record = preparing->prepare->options.record;
-        bool was_recorded = dra_record_find(record, preparing->claim.uid) != NULL;
-        struct error err;
-
-        assert(preparing->state == PREPARING_RELEASING);
-        if (dra_record_remove(record, preparing->claim.uid, &err) < 0)
-                fail(preparing, &err);
-        else if (preparing->failure.kind != ERROR_NONE)
-                fail(preparing, &preparing->failure);
-        else {
-                if (was_recorded)
-                        node->unprepared(&preparing->claim, node->data);
-                finish(preparing, NULL, 0, NULL);
-        }
-}
-
-void dra_prepare_refuse(struct dra_preparing *preparing, const struct error *err)
-{
-        assert(preparing->state != PREPARING_BEGUN);
-        if (preparing->state == PREPARING_ALLOCATING)
-                take_back_for(preparing, err);
-        else
-                fail(preparing, err);
-}
-
 /* ---- prepare ---- */
 
-int dra_prepare_instances(struct dra_preparing *preparing, const struct dra_instance *instances, struct error *err)
+static void on_allocated(const struct error *failure, void *data)
 {
-        struct dra_prepared_claim *made = &preparing->made;
-        struct dra_prepared_result *results =
-                ARENA_ARRAY(&preparing->arena, struct dra_prepared_result, made->n_results);
-
-        assert(preparing->state == PREPARING_ALLOCATING);
-        for (size_t i = 0; i < made->n_results; i++) {
-                results[i] = made->results[i];
-                if (!results[i].has_instance)
-                        continue;
-                results[i].instance.state = instances[i].state;
-                results[i].instance.uuid = arena_strdup(&preparing->arena, instances[i].uuid);
-                results[i].unit = instances[i].uuid ? results[i].instance.uuid : results[i].instance.gpu;
-        }
-        made->results = results;
-        return dra_record_put(preparing->prepare->options.record, made, err);
-}
-
-void dra_prepare_allocated(struct dra_preparing *preparing, const struct dra_allocated *allocated)
-{
-        const struct dra_prepare_node *node = node_of(preparing);
-        struct dra_prepared_claim *made = &preparing->made;
-        struct dra_prepared_result *results =
-                ARENA_ARRAY(&preparing->arena, struct dra_prepared_result, made->n_results);
+        struct preparing *preparing = data;
+        const struct dra_prepare_options *options = &preparing->prepare->options;
         struct error err;
 
         assert(preparing->state == PREPARING_ALLOCATING);
-        for (size_t i = 0; i < made->n_results; i++) {
-                results[i] = made->results[i];
-                results[i].memory_bytes = allocated[i].memory_bytes;
-                results[i].thread_percentage = allocated[i].thread_percentage;
-                results[i].tier = allocated[i].tier;
-                results[i].daemon = allocated[i].daemon;
-                results[i].allocation = allocated[i].allocation;
-                results[i].unit_cdi_id = allocated[i].unit_cdi_id;
-                results[i].edits = allocated[i].edits;
+        preparing->made.state = DRA_PREPARED_DONE;
+        if (!failure && (dra_record_put(options->record, &preparing->made, &err) < 0 ||
+                                dra_allocator_write_cdi(options->allocator, &preparing->made, &err) < 0))
+                failure = &err;
+        if (failure) {
+                take_back_for(preparing, failure);
+                return;
         }
-        made->results = results;
-        made->state = DRA_PREPARED_DONE;
-        if (dra_record_put(preparing->prepare->options.record, made, &err) < 0 ||
-                node->write_cdi(made, node->data, &err) < 0)
-                take_back_for(preparing, &err);
-        else {
-                node->prepared(made, node->data);
-                succeed(preparing, made);
-        }
+        dra_status_send_prepared(options->status, &preparing->made);
+        succeed(preparing, &preparing->made);
 }
 
 /*
  * The device's name, and what distinguishes it from other results for the same device: the share ID; or the position
  * with admin access, which may be to a device that the claim also has without it.
  */
-static const char *cdi_id_of(struct dra_preparing *preparing, const struct dra_claim *claim, size_t i)
+static const char *cdi_id_of(struct preparing *preparing, const struct dra_claim *claim, size_t i)
 {
         const struct dra_claim_result *result = &claim->results[i];
         const char *share = result->admin_access ? arena_printf(&preparing->arena, "admin-%zu", i) : result->share_id;
@@ -222,7 +180,7 @@ static const char *cdi_id_of(struct dra_preparing *preparing, const struct dra_c
                 &preparing->arena, preparing->prepare->options.driver, claim->uid, result->device, share);
 }
 
-/* What an earlier try may have made of the candidate; NULL: nothing. */
+/* The instance that an earlier try may have made of the candidate; NULL: none. */
 static const struct dra_instance *find_instance(
         const struct dra_prepared_claim *recorded, const struct dra_instance *candidate)
 {
@@ -237,7 +195,7 @@ static const struct dra_instance *find_instance(
 }
 
 static void add_instance(
-        struct dra_preparing *preparing, const struct dra_device *device, struct dra_prepared_result *result)
+        struct preparing *preparing, const struct dra_device *device, struct dra_prepared_result *result)
 {
         const struct dra_prepared_claim *recorded =
                 dra_record_find(preparing->prepare->options.record, preparing->claim.uid);
@@ -253,8 +211,8 @@ static void add_instance(
         result->instance.uuid = arena_strdup(&preparing->arena, earlier->uuid);
 }
 
-/* What was made for the claim is not of what it has now. */
-static bool has_others(const struct dra_preparing *preparing, const struct dra_prepared_claim *recorded)
+/* Whether something was made for the claim that does not belong to what it has now. */
+static bool has_others(const struct preparing *preparing, const struct dra_prepared_claim *recorded)
 {
         for (size_t i = 0; recorded && i < recorded->n_results; i++)
                 if (recorded->results[i].has_instance && recorded->results[i].instance.state != DRA_INSTANCE_NONE &&
@@ -263,80 +221,64 @@ static bool has_others(const struct dra_preparing *preparing, const struct dra_p
         return false;
 }
 
-static void set_made(struct dra_preparing *preparing, const struct dra_claim *claim, const struct dra_wanted *wanted)
+static void set_made(struct preparing *preparing, const struct dra_claim *claim, const struct dra_wanted *wanted)
 {
-        struct dra_prepared_result *results =
-                ARENA_ARRAY(&preparing->arena, struct dra_prepared_result, claim->n_results);
+        struct arena *arena = &preparing->arena;
+        struct dra_prepared_result *results = ARENA_ARRAY(arena, struct dra_prepared_result, claim->n_results);
 
         for (size_t i = 0; i < claim->n_results; i++) {
+                const struct dra_claim_result *result = &claim->results[i];
+
                 results[i] = (struct dra_prepared_result){
-                        .pool = claim->results[i].pool,
-                        .request = claim->results[i].request,
-                        .device = claim->results[i].device,
-                        .unit = arena_strdup(&preparing->arena, wanted[i].device->uuid),
-                        .share_id = claim->results[i].share_id,
-                        .is_admin = claim->results[i].admin_access,
+                        .pool = arena_strdup(arena, result->pool),
+                        .request = arena_strdup(arena, result->request),
+                        .device = arena_strdup(arena, result->device),
+                        .unit = arena_strdup(arena, wanted[i].device->uuid),
+                        .share_id = arena_strdup(arena, result->share_id),
+                        .is_admin = result->admin_access,
+                        .memory_bytes = wanted[i].memory_bytes / MIB * MIB,
+                        .thread_percentage = wanted[i].thread_percentage,
                         .cdi_id = cdi_id_of(preparing, claim, i),
                 };
                 if (wanted[i].device->kind == DRA_DEVICE_MIG_CANDIDATE)
                         add_instance(preparing, wanted[i].device, &results[i]);
         }
         preparing->made = (struct dra_prepared_claim){
-                .uid = claim->uid,
-                .namespace = claim->namespace,
-                .name = claim->name,
+                .uid = preparing->claim.uid,
+                .namespace = preparing->claim.namespace,
+                .name = preparing->claim.name,
                 .state = DRA_PREPARED_STARTED,
                 .results = results,
                 .n_results = claim->n_results,
         };
 }
 
-static int check(struct dra_preparing *preparing, const json_t *object, struct dra_claim *ret_claim,
-        const struct dra_wanted **ret_wanted, struct error *err)
+static void on_read(
+        const struct dra_claim *claim, const struct dra_wanted *wanted, const struct error *failure, void *data)
 {
-        const struct dra_prepare *prepare = preparing->prepare;
-        const struct dra_claim_asked asked = {
-                .namespace = preparing->claim.namespace,
-                .name = preparing->claim.name,
-                .uid = preparing->claim.uid,
-                .driver = prepare->options.driver,
-                .pool = prepare->options.pool,
-                .old_pool = prepare->options.old_pool,
-        };
-
-        if (dra_claim_read(ret_claim, &preparing->arena, object, &asked, err) < 0)
-                return -1;
-        if (dra_wanted_read(ret_wanted, &preparing->arena, ret_claim, &prepare->rules, err) < 0)
-                return error_prefix(err, "ResourceClaim %s/%s", asked.namespace, asked.name);
-        return 0;
-}
-
-void dra_prepare_read(struct dra_preparing *preparing, const json_t *object)
-{
-        const struct dra_prepare_node *node = node_of(preparing);
-        const struct dra_wanted *wanted;
-        struct dra_claim claim;
+        struct preparing *preparing = data;
+        const struct dra_prepare_options *options = &preparing->prepare->options;
         struct error err;
 
         assert(preparing->state == PREPARING_READING);
-        if (check(preparing, object, &claim, &wanted, &err) < 0) {
-                fail(preparing, &err);
+        if (failure) {
+                fail(preparing, failure);
                 return;
         }
-        set_made(preparing, &claim, wanted);
-        if (has_others(preparing, dra_record_find(preparing->prepare->options.record, claim.uid))) {
+        set_made(preparing, claim, wanted);
+        if (has_others(preparing, dra_record_find(options->record, preparing->claim.uid))) {
                 error_raise(&err, ERROR_UNAVAILABLE,
                         "the claim was allocated anew: the MIG devices that were made for it before are destroyed first");
                 take_back_for(preparing, &err);
                 return;
         }
-        if (node->remove_cdi(claim.uid, node->data, &err) < 0 ||
-                dra_record_put(preparing->prepare->options.record, &preparing->made, &err) < 0) {
+        if (dra_allocator_remove_cdi(options->allocator, preparing->claim.uid, &err) < 0 ||
+                dra_record_put(options->record, &preparing->made, &err) < 0) {
                 fail(preparing, &err);
                 return;
         }
         preparing->state = PREPARING_ALLOCATING;
-        node->allocate(preparing, &claim, wanted, node->data);
+        dra_allocate(options->allocator, claim, wanted, &preparing->made, &preparing->arena, on_allocated, preparing);
 }
 
 /* ---- calls ---- */
@@ -345,22 +287,20 @@ void dra_prepare_read(struct dra_preparing *preparing, const json_t *object)
  * Begins a call. While it runs, this process has the lock, so no other process changes the record (node/dra/service.h).
  * Returns NULL if the record cannot be read: the call is answered then.
  */
-static struct dra_preparing *begin(struct dra_prepare *prepare, const struct dra_service_claim *claim,
-        bool is_unprepare, dra_prepare_done_fn *done, void *data)
+static struct preparing *begin(struct dra_prepare *prepare, const struct dra_service_claim *claim, bool is_unprepare,
+        dra_prepare_done_fn *done, void *data)
 {
-        struct dra_preparing *preparing = xcalloc(1, sizeof(*preparing));
+        struct preparing *preparing = xcalloc(1, sizeof(*preparing));
         bool is_alone = list_is_empty(&prepare->calls);
         struct error err;
         int result;
 
         LIST_FOR_EACH(link, &prepare->calls) {
-                assert(strcmp(container_of(link, struct dra_preparing, link)->claim.uid, claim->uid) != 0);
+                assert(strcmp(container_of(link, struct preparing, link)->claim.uid, claim->uid) != 0);
         }
         preparing->prepare = prepare;
         preparing->is_unprepare = is_unprepare;
-        preparing->claim.namespace = arena_strdup(&preparing->arena, claim->namespace);
-        preparing->claim.uid = arena_strdup(&preparing->arena, claim->uid);
-        preparing->claim.name = arena_strdup(&preparing->arena, claim->name);
+        preparing->claim = *claim;
         preparing->done = done;
         preparing->data = data;
         list_append(&prepare->calls, &preparing->link);
@@ -378,8 +318,7 @@ static struct dra_preparing *begin(struct dra_prepare *prepare, const struct dra
 void dra_prepare_claim(
         struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data)
 {
-        const struct dra_prepare_node *node = &prepare->options.node;
-        struct dra_preparing *preparing = begin(prepare, claim, false, done, data);
+        struct preparing *preparing = begin(prepare, claim, false, done, data);
         const struct dra_prepared_claim *recorded;
         struct error err;
 
@@ -388,8 +327,8 @@ void dra_prepare_claim(
         recorded = dra_record_find(prepare->options.record, preparing->claim.uid);
         if (!recorded || recorded->state != DRA_PREPARED_DONE) {
                 preparing->state = PREPARING_READING;
-                node->read_claim(preparing, &preparing->claim, node->data);
-        } else if (node->write_cdi(recorded, node->data, &err) < 0)
+                dra_reading_begin(prepare->options.readings, &preparing->claim, on_read, preparing);
+        } else if (dra_allocator_write_cdi(prepare->options.allocator, recorded, &err) < 0)
                 fail(preparing, &err);
         else
                 succeed(preparing, recorded);
@@ -398,7 +337,7 @@ void dra_prepare_claim(
 void dra_unprepare_claim(
         struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data)
 {
-        struct dra_preparing *preparing = begin(prepare, claim, true, done, data);
+        struct preparing *preparing = begin(prepare, claim, true, done, data);
 
         if (preparing)
                 take_back(preparing);
@@ -409,9 +348,6 @@ struct dra_prepare *dra_prepare_new(const struct dra_prepare_options *options)
         struct dra_prepare *prepare = xcalloc(1, sizeof(*prepare));
 
         prepare->options = *options;
-        prepare->options.driver = arena_strdup(&prepare->arena, options->driver);
-        prepare->options.pool = arena_strdup(&prepare->arena, options->pool);
-        prepare->options.old_pool = arena_strdup(&prepare->arena, options->old_pool);
         list_init(&prepare->calls);
         return prepare;
 }
@@ -421,15 +357,9 @@ struct dra_prepare *dra_prepare_free(struct dra_prepare *prepare)
         if (!prepare)
                 return NULL;
         while (!list_is_empty(&prepare->calls))
-                preparing_free(container_of(prepare->calls.next, struct dra_preparing, link));
-        arena_done(&prepare->arena);
+                preparing_free(container_of(prepare->calls.next, struct preparing, link));
         free(prepare);
         return NULL;
-}
-
-void dra_prepare_set_rules(struct dra_prepare *prepare, const struct dra_wanted_rules *rules)
-{
-        prepare->rules = *rules;
 }
 
 struct dra_prepare_counts dra_prepare_counts(const struct dra_prepare *prepare)
@@ -447,53 +377,19 @@ size_t dra_prepare_calls(const struct dra_prepare *prepare)
         return count;
 }
 
-/* ---- backend of node/dra/service.h ---- */
-
-static void answer_work(const struct dra_service_device *devices, size_t n_devices, const struct error *err, void *data)
+void dra_prepare_abandon(struct dra_prepare *prepare, const struct dra_service_claim *claim)
 {
-        if (err)
-                dra_work_fail(data, err);
-        else
-                dra_work_succeed(data, devices, n_devices);
-}
-
-static void prepare_work(struct dra_work *work, const struct dra_service_claim *claim, void *data)
-{
-        dra_prepare_claim(data, claim, answer_work, work);
-}
-
-static void unprepare_work(struct dra_work *work, const struct dra_service_claim *claim, void *data)
-{
-        dra_unprepare_claim(data, claim, answer_work, work);
-}
-
-static void abandon_work(const struct dra_service_claim *claim, void *data)
-{
-        const struct dra_prepare *prepare = data;
-        const struct dra_prepare_node *node = &prepare->options.node;
-
         LIST_FOR_EACH(link, &prepare->calls) {
-                struct dra_preparing *preparing = container_of(link, struct dra_preparing, link);
+                struct preparing *preparing = container_of(link, struct preparing, link);
 
                 if (preparing->state == PREPARING_READING && strcmp(preparing->claim.uid, claim->uid) == 0) {
-                        node->abandon(preparing, node->data);
+                        dra_reading_abandon(prepare->options.readings, preparing);
                         return;
                 }
         }
 }
 
-static void settle_record(void *data)
+void dra_prepare_settle(struct dra_prepare *prepare)
 {
-        struct dra_prepare *prepare = data;
-
         dra_record_settle(prepare->options.record);
-}
-
-struct dra_service_backend dra_prepare_backend(struct dra_prepare *prepare)
-{
-        return (struct dra_service_backend){.prepare = prepare_work,
-                .unprepare = unprepare_work,
-                .abandon = abandon_work,
-                .idle = settle_record,
-                .data = prepare};
 }

@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "base/strbuf.h"
 #include "base/data/json_fields.h"
-#include "node/dra/name.h"
+#include "node/dra/claim.h"
 
 #define VERSION 1
 #define REMOVED "removed"
@@ -128,7 +128,7 @@ static const struct json_field instance_fields[] = {
 static const struct json_shape instance_shape = JSON_SHAPE(struct dra_instance, instance_fields);
 
 static const struct json_field result_fields[] = {
-        JSON_TEXT("pool", struct dra_prepared_result, pool, some_text),
+        JSON_TEXT("pool", struct dra_prepared_result, pool, some_text, .is_needed = true),
         JSON_TEXT("request", struct dra_prepared_result, request, some_text, .is_needed = true),
         JSON_TEXT("device", struct dra_prepared_result, device, some_text, .is_needed = true),
         JSON_TEXT("unit", struct dra_prepared_result, unit, some_text, .is_needed = true),
@@ -446,6 +446,38 @@ int dra_record_refresh(struct dra_record *record, struct error *err)
         return result;
 }
 
+/* ---- MIG devices that are made for claims ---- */
+
+bool dra_prepared_has_instance(const struct dra_prepared_result *result)
+{
+        return result->has_instance && result->instance.state != DRA_INSTANCE_NONE;
+}
+
+bool dra_prepared_has_candidates(const struct dra_prepared_claim *claim)
+{
+        for (size_t i = 0; i < claim->n_results; i++)
+                if (claim->results[i].has_instance)
+                        return true;
+        return false;
+}
+
+bool dra_prepared_has_instances(const struct dra_prepared_claim *claim)
+{
+        for (size_t i = 0; i < claim->n_results; i++)
+                if (dra_prepared_has_instance(&claim->results[i]))
+                        return true;
+        return false;
+}
+
+struct dra_instance dra_instance_copy(struct arena *arena, const struct dra_instance *instance)
+{
+        struct dra_instance copy = *instance;
+
+        copy.gpu = arena_strdup(arena, instance->gpu);
+        copy.uuid = arena_strdup(arena, instance->uuid);
+        return copy;
+}
+
 /* ---- the record ---- */
 
 struct dra_record *dra_record_new(const char *path, const char *boot_id)
@@ -536,6 +568,38 @@ int dra_record_put(struct dra_record *record, const struct dra_prepared_claim *c
                 return error_prefix(err, "record of claim %s", claim->uid);
         strbuf_printf(&line, "%s\n", entry->text);
         return record_change(record, at, entry, &line, err);
+}
+
+int dra_record_put_instances(struct dra_record *record, struct dra_prepared_claim *claim, struct arena *arena,
+        const struct dra_instance *instances, struct error *err)
+{
+        for (size_t i = 0; i < claim->n_results; i++) {
+                struct dra_prepared_result *result = &claim->results[i];
+
+                if (!result->has_instance)
+                        continue;
+                result->instance.state = instances[i].state;
+                result->instance.uuid = arena_strdup(arena, instances[i].uuid);
+                result->unit = instances[i].uuid ? result->instance.uuid : result->instance.gpu;
+        }
+        return dra_record_put(record, claim, err);
+}
+
+size_t dra_record_instances(const struct dra_record *record, struct arena *arena, const struct dra_instance **ret)
+{
+        struct dra_instance *instances =
+                ARENA_ARRAY(arena, struct dra_instance, dra_record_count(record) * DRA_CLAIM_RESULTS_MAX);
+        size_t count = 0;
+
+        for (size_t i = 0; i < dra_record_count(record); i++) {
+                const struct dra_prepared_claim *claim = dra_record_at(record, i);
+
+                for (size_t j = 0; j < claim->n_results; j++)
+                        if (dra_prepared_has_instance(&claim->results[j]))
+                                instances[count++] = dra_instance_copy(arena, &claim->results[j].instance);
+        }
+        *ret = instances;
+        return count;
 }
 
 int dra_record_remove(struct dra_record *record, const char *uid, struct error *err)

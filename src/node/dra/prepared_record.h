@@ -69,7 +69,7 @@ struct dra_edits {
 };
 
 struct dra_prepared_result {
-        const char *pool; /* that it was allocated from; NULL: an agent recorded it that knew only the node's name */
+        const char *pool; /* that it was allocated from */
         const char *request;
         const char *device;
         const char *unit;  /* UUID; of a candidate, that of the GPU until its MIG device is made */
@@ -95,9 +95,15 @@ struct dra_prepared_claim {
         const char *namespace;
         const char *name;
         enum dra_prepared_state state;
-        const struct dra_prepared_result *results;
+        struct dra_prepared_result *results;
         size_t n_results; /* at most DRA_CLAIM_RESULTS_MAX */
 };
+
+/* Whether a result is a candidate; whether a MIG device that was made for a result exists, or may exist. */
+bool dra_prepared_has_candidates(const struct dra_prepared_claim *claim);
+bool dra_prepared_has_instance(const struct dra_prepared_result *result);
+bool dra_prepared_has_instances(const struct dra_prepared_claim *claim);
+struct dra_instance dra_instance_copy(struct arena *arena, const struct dra_instance *instance);
 
 struct dra_record;
 
@@ -129,6 +135,13 @@ const struct dra_prepared_claim *dra_record_find(const struct dra_record *record
 
 /* Adds a copy of the claim, or replaces the one with its UID. Fails without a change if a bound above is exceeded. */
 int dra_record_put(struct dra_record *record, const struct dra_prepared_claim *claim, struct error *err) MUST_USE;
+
+/* Records |instances|, one for each result of |claim|; in |claim| they are copied to |arena|. */
+int dra_record_put_instances(struct dra_record *record, struct dra_prepared_claim *claim, struct arena *arena,
+        const struct dra_instance *instances, struct error *err) MUST_USE;
+
+/* All instances that exist or may exist, in |arena|. */
+size_t dra_record_instances(const struct dra_record *record, struct arena *arena, const struct dra_instance **ret);
 
 /* Succeeds without writing if there is no claim with this UID. */
 int dra_record_remove(struct dra_record *record, const char *uid, struct error *err) MUST_USE;

@@ -3,12 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/backoff.h"
 #include "base/log.h"
 #include "node/dra/api_server.h"
 #include "node/dra/reconcile.h"
-#include "node/dra/repair_pace.h"
-#include "node/dra/there.h"
-#include "base/backoff.h"
+#include "node/dra/slice_cache.h"
 #include "net/kube/object.h"
 #include "net/kube/watch.h"
 
@@ -34,7 +33,7 @@ struct dra_publisher {
         bool is_layout_old;
         bool is_layout_new; /* the slices were not compared with it yet */
         json_t *wanted;     /* NULL: to be made; only while something is to be done: it is as large as what is there */
-        struct dra_there there;
+        struct slice_cache cache;
         json_t *accepted; /* only where the server changed something */
         struct kube_watch *watch;
         bool is_synced;
@@ -49,13 +48,13 @@ struct dra_publisher {
         bool is_idle_look; /* what the timer is for: nothing waits */
 };
 
-static void go_on(struct dra_publisher *publisher);
+static void publisher_step(struct dra_publisher *publisher);
 
 /* ---- success and failure ---- */
 
 static void on_timer(uv_timer_t *timer)
 {
-        go_on(timer->data);
+        publisher_step(timer->data);
 }
 
 /* Continues later, from the loop, so that several changes in one turn of it are handled at once. */
@@ -182,7 +181,7 @@ static void read_back(struct dra_publisher *publisher, json_t *object)
 
         if (!kept) /* no ResourceSlice: the watch will bring it */
                 return;
-        json_object_set(dra_there_slices(&publisher->there), publisher->sent_name, object);
+        json_object_set(slice_cache_slices(&publisher->cache), publisher->sent_name, object);
         if (dra_slices_are_same(publisher->sent, kept))
                 json_object_del(publisher->accepted, publisher->sent_name);
         else
@@ -204,7 +203,8 @@ static void on_written(const struct kube_answer *answer, void *data)
                 refuse(publisher, answer);
                 return;
         }
-        if (answer->status == 404 && json_object_del(dra_there_slices(&publisher->there), publisher->sent_name) == 0) {
+        if (answer->status == 404 &&
+                json_object_del(slice_cache_slices(&publisher->cache), publisher->sent_name) == 0) {
                 publisher->call = NULL; /* another client deleted it meanwhile */
                 dra_repair_written(&publisher->pace);
                 arm(publisher, 0);
@@ -229,7 +229,7 @@ static void on_deleted(const struct kube_answer *answer, void *data)
                 return;
         }
         dra_repair_written(&publisher->pace);
-        json_object_del(dra_there_slices(&publisher->there), publisher->sent_name);
+        json_object_del(slice_cache_slices(&publisher->cache), publisher->sent_name);
         arm(publisher, 0);
 }
 
@@ -238,7 +238,7 @@ static void write_slice(struct dra_publisher *publisher, const struct dra_action
         const struct dra_slices_options options = slices_options(publisher);
         _free_ char *slices = dra_api_slices(publisher->server.api);
         _free_ char *path = object_path(slices, action->name);
-        json_t *there = json_object_get(dra_there_slices(&publisher->there), action->name);
+        json_t *there = json_object_get(slice_cache_slices(&publisher->cache), action->name);
         json_t *object = there ? json_deep_copy(there) : json_object();
         json_t *spec = json_deep_copy(action->spec);
 
@@ -259,7 +259,7 @@ static void delete_slice(struct dra_publisher *publisher, const struct dra_actio
 {
         _free_ char *slices = dra_api_slices(publisher->server.api);
         _free_ char *path = object_path(slices, action->name);
-        const json_t *there = json_object_get(dra_there_slices(&publisher->there), action->name);
+        const json_t *there = json_object_get(slice_cache_slices(&publisher->cache), action->name);
         json_t *body = json_pack("{s: s, s: s, s: {s: O, s: O}}", "apiVersion", "v1", "kind", "DeleteOptions",
                 "preconditions", "uid", object_find(there, "metadata", "uid", NULL), "resourceVersion",
                 object_find(there, "metadata", "resourceVersion", NULL));
@@ -275,7 +275,7 @@ static void delete_slice(struct dra_publisher *publisher, const struct dra_actio
 
 /*
  * Where something waits, it looks at this, too. A look costs 40 ms of the processor for the slices of 16 GPUs: where it
- * would find nothing it comes later, once for many, and only makes dra_there_rest() save their memory.
+ * would find nothing it comes later, once for many, and only makes slice_cache_compact() save their memory.
  */
 static void look(struct dra_publisher *publisher, bool is_harmless)
 {
@@ -290,10 +290,10 @@ static void look(struct dra_publisher *publisher, bool is_harmless)
 static void on_object(enum kube_change what, json_t *object, void *data)
 {
         struct dra_publisher *publisher = data;
-        enum dra_there_news news = dra_there_follow(&publisher->there, what, object);
+        enum slice_cache_news news = slice_cache_follow(&publisher->cache, what, object);
 
-        publisher->is_owner_old |= news == DRA_THERE_GONE;
-        look(publisher, news == DRA_THERE_SAME);
+        publisher->is_owner_old |= news == SLICE_CACHE_GONE;
+        look(publisher, news == SLICE_CACHE_SAME);
 }
 
 static void on_synced(void *data)
@@ -321,7 +321,7 @@ static void forget_watch(struct dra_publisher *publisher)
 {
         publisher->watch = kube_watch_close(publisher->watch);
         publisher->is_synced = false;
-        dra_there_clear(&publisher->there);
+        slice_cache_clear(&publisher->cache);
 }
 
 static void on_trouble(const struct error *error, void *data)
@@ -405,7 +405,7 @@ static void rest(struct dra_publisher *publisher)
         publisher->backoff.failures = 0;
         dra_repair_rest(&publisher->pace);
         forget_wanted(publisher);
-        dra_there_rest(&publisher->there);
+        slice_cache_compact(&publisher->cache);
         if (!publisher->is_at_rest) {
                 publisher->is_at_rest = true;
                 publisher->options.done(NULL, publisher->options.data);
@@ -424,7 +424,7 @@ static void wait_for_repair(struct dra_publisher *publisher, const struct dra_ac
                 "become rarer, down to one a minute, while this goes on; the audit log of the API server names the client",
                 done[action->step], action->name, (double)wait_ms / 1000);
         forget_wanted(publisher);
-        dra_there_rest(&publisher->there);
+        slice_cache_compact(&publisher->cache);
         publisher->is_at_rest = false;
         arm(publisher, wait_ms);
         if (publisher->pace.pauses.failures > 1)
@@ -445,7 +445,7 @@ static void take_step(struct dra_publisher *publisher, const struct dra_action *
 static void reconcile(struct dra_publisher *publisher)
 {
         const struct dra_pool pool = {.wanted = publisher->wanted,
-                .there = dra_there_slices(&publisher->there),
+                .there = slice_cache_slices(&publisher->cache),
                 .accepted = publisher->accepted,
                 .owner_uid = publisher->owner_uid};
         const struct dra_action action = dra_reconcile(&pool);
@@ -466,7 +466,7 @@ static void reconcile(struct dra_publisher *publisher)
                 take_step(publisher, &action);
 }
 
-static void go_on(struct dra_publisher *publisher)
+static void publisher_step(struct dra_publisher *publisher)
 {
         if (publisher->call || !publisher->inventory)
                 return;
@@ -524,16 +524,6 @@ void dra_publisher_put(
                 arm(publisher, 0);
 }
 
-void dra_publisher_set_pool(struct dra_publisher *publisher, const char *pool)
-{
-        if (strcmp(publisher->options.pool, pool) == 0)
-                return;
-        free((char *)(uintptr_t)publisher->options.pool);
-        publisher->options.pool = publisher->server.options.pool = xstrdup(pool);
-        if (publisher->inventory)
-                change(publisher);
-}
-
 static void free_taints(struct dra_publisher *publisher)
 {
         for (size_t i = 0; i < publisher->n_taints; i++) {
@@ -581,7 +571,7 @@ static void on_closed(uv_handle_t *handle)
         free_taints(publisher);
         dra_api_server_done(&publisher->server);
         json_decref(publisher->wanted);
-        dra_there_clear(&publisher->there);
+        slice_cache_clear(&publisher->cache);
         json_decref(publisher->accepted);
         json_decref(publisher->sent);
         free(publisher->sent_name);

@@ -1,7 +1,7 @@
 /*
  * Keeps the ResourceSlices of this node in the API server as the layout says, as long as the loop runs. It creates and
  * changes them, and restores them if another program removes or changes them (kubelet deletes all of them when it
- * starts), less and less often if it does so again and again (node/dra/repair_pace.h). Nothing is written while nothing
+ * starts), less and less often if it does so again and again (node/dra/reconcile.h). Nothing is written while nothing
  * changes.
  *
  *   node ──► server ──► list and watch ──► reconcile, one write at a time ──► at rest
@@ -13,7 +13,7 @@
  *    └── a slice vanished: its owner may be another Node now
  *
  * Server: what it has of DRA (node/dra/api_server.h). The slices that are written are compared with its answers, too. A
- * server without a feature, or one that refuses a slice as invalid (422), gets the safe layout, until it is asked anew.
+ * server without a feature, or one that refuses a slice as invalid (422), gets the safe layout, until it is asked again.
  */
 #pragma once
 
@@ -31,7 +31,7 @@ struct dra_publisher;
 struct dra_publisher_options {
         uv_loop_t *loop;
         struct kube_client *client; /* outlives the publisher */
-        const char *node;           /* copied, as the next */
+        const char *node;           /* copied, like |driver| and |pool| */
         const char *driver;         /* DRA_DRIVER */
         const char *pool;           /* copied, too */
         uint64_t retry_ms;          /* the first wait after a failure, and between repairs; 0: DRA_RETRY_MS */
@@ -53,9 +53,6 @@ struct dra_publisher *dra_publisher_new(const struct dra_publisher_options *opti
  */
 void dra_publisher_put(
         struct dra_publisher *publisher, const struct inventory *inventory, const struct dra_options *options);
-
-/* The slices are of this pool from now on; it is copied. Those of the pool before are deleted first. */
-void dra_publisher_set_pool(struct dra_publisher *publisher, const char *pool);
 
 /* Sets all taints; they are copied. */
 void dra_publisher_set_taints(struct dra_publisher *publisher, const struct dra_taint *taints, size_t n_taints);

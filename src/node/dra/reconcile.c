@@ -1,9 +1,100 @@
 #include "node/dra/reconcile.h"
 
+#include <string.h>
+
 #include "base/macro.h"
+#include "base/quantity.h"
 #include "base/text.h"
 #include "node/dra/slices.h"
 #include "net/kube/object.h"
+
+/* ---- comparing ---- */
+
+static const json_t *basic_of(const json_t *device)
+{
+        const json_t *basic = json_object_get(device, "basic");
+
+        return basic ? basic : device;
+}
+
+static bool has_lost(const json_t *sent, const json_t *kept, const char *key)
+{
+        return json_object_get(sent, key) && !json_object_get(kept, key);
+}
+
+static void device_dropped(struct dra_features *features, const json_t *sent, const json_t *kept)
+{
+        const json_t *kept_capacity = json_object_get(kept, "capacity");
+        const char *name;
+        json_t *capacity;
+
+        if (has_lost(sent, kept, "allowMultipleAllocations"))
+                features->consumable_capacity = false;
+        if (has_lost(sent, kept, "consumesCounters"))
+                features->partitionable_devices = false;
+        if (has_lost(sent, kept, "taints"))
+                features->device_taints = false;
+        json_object_foreach(json_object_get(sent, "capacity"), name,
+                capacity) if (has_lost(capacity, json_object_get(kept_capacity, name), "requestPolicy"))
+                features->consumable_capacity = false;
+}
+
+void dra_slices_dropped(struct dra_features *features, const json_t *spec, const json_t *answered)
+{
+        const json_t *kept = json_object_get(answered, "devices");
+        size_t i;
+        json_t *device;
+
+        if (has_lost(spec, answered, "sharedCounters"))
+                features->partitionable_devices = false;
+        json_array_foreach(json_object_get(spec, "devices"), i, device)
+                device_dropped(features, basic_of(device), basic_of(json_array_get(kept, i)));
+}
+
+static bool is_same_value(const char *key, const json_t *wanted, const json_t *there);
+
+static bool is_same_object(const json_t *wanted, const json_t *there)
+{
+        size_t n_there = json_object_size(there);
+        const char *key;
+        json_t *value;
+
+        if (!json_object_get(wanted, "timeAdded") && json_object_get(there, "timeAdded"))
+                n_there--;
+        if (n_there != json_object_size(wanted))
+                return false;
+        json_object_foreach((json_t *)(uintptr_t)wanted, key,
+                value) if (!is_same_value(key, value, json_object_get(there, key))) return false;
+        return true;
+}
+
+static bool is_same_value(const char *key, const json_t *wanted, const json_t *there)
+{
+        uint64_t a;
+        uint64_t b;
+
+        if (strcmp(key, "generation") == 0)
+                return json_is_integer(there);
+        if (json_is_object(wanted) && json_is_object(there))
+                return is_same_object(wanted, there);
+        if (json_is_array(wanted) && json_is_array(there)) {
+                for (size_t i = 0; i < json_array_size(wanted); i++)
+                        if (!is_same_value("", json_array_get(wanted, i), json_array_get(there, i)))
+                                return false;
+                return json_array_size(wanted) == json_array_size(there);
+        }
+        if (json_is_string(wanted) && json_is_string(there) && quantity_value(json_string_value(wanted), &a) &&
+                quantity_value(json_string_value(there), &b))
+                return a == b;
+        return json_equal(wanted, there);
+}
+
+bool dra_slices_are_same(const json_t *wanted, const json_t *there)
+{
+        return is_same_value("spec", wanted, there);
+}
+
+/* ---- the next step ---- */
 
 static const json_t *spec_of(const json_t *object)
 {
@@ -144,4 +235,35 @@ struct dra_action dra_reconcile(const struct dra_pool *pool)
                         create = action;
         }
         return create;
+}
+
+/* ---- pace ---- */
+
+void dra_repair_allow(struct dra_repair_pace *pace, size_t n_writes)
+{
+        pace->n_writes = n_writes;
+}
+
+uint64_t dra_repair_next(struct dra_repair_pace *pace, size_t n_writes, uint64_t now_ms, uint32_t random)
+{
+        if (pace->n_writes > 0)
+                return 0;
+        if (now_ms < pace->next_ms)
+                return pace->next_ms - now_ms;
+        if (now_ms >= pace->next_ms + DRA_REPAIR_QUIET_MS)
+                pace->pauses.failures = 0;
+        pace->next_ms = now_ms + backoff_next(&pace->pauses, 0, random);
+        pace->n_writes = n_writes;
+        return 0;
+}
+
+void dra_repair_written(struct dra_repair_pace *pace)
+{
+        if (pace->n_writes > 0)
+                pace->n_writes--;
+}
+
+void dra_repair_rest(struct dra_repair_pace *pace)
+{
+        pace->n_writes = 0;
 }

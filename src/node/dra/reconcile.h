@@ -12,6 +12,11 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/backoff.h"
+#include "node/dra/layout.h"
 
 enum dra_step { DRA_STEP_NONE, DRA_STEP_DELETE, DRA_STEP_REPLACE, DRA_STEP_CREATE };
 
@@ -33,3 +38,51 @@ struct dra_pool {
 };
 
 struct dra_action dra_reconcile(const struct dra_pool *pool);
+
+/* ---- the slices as the server has them ---- */
+
+/* Clears in |features| those whose fields are in |spec| and that the server dropped: they are not in |answered|. */
+void dra_slices_dropped(struct dra_features *features, const json_t *spec, const json_t *answered);
+
+/*
+ * Whether |there| is the same as |wanted|: quantities are compared by value ("80Gi" is "81920Mi"), taints without the
+ * time that the server adds, and the pool's generation is ignored.
+ */
+bool dra_slices_are_same(const json_t *wanted, const json_t *there);
+
+/* ---- when it is repaired ---- */
+
+/*
+ * When slices that another client has deleted, changed or added are repaired: the first time at once, since kubelet
+ * deletes them when it starts, and later with pauses between the repairs that grow, because another client may undo them
+ * for ever and would make each node write as fast as it can. After a quiet time the next repair is the first again. What
+ * the agent itself wants to be different never waits. The caller passes the time and the random number.
+ *
+ *   at rest ──dra_repair_next()──► writing ──dra_repair_rest()──► at rest
+ *                                     └──more writes than are needed: somebody undoes them meanwhile──► at rest
+ *
+ * The helper of Kubernetes' own drivers waits 30 s before each repair, the first one too (DefaultSyncDelay in
+ * k8s.io/dynamic-resource-allocation/resourceslice, 1.36).
+ */
+#define DRA_REPAIR_QUIET_MS UINT64_C(60000) /* after the last pause */
+
+struct dra_repair_pace {
+        struct backoff pauses; /* between the beginnings of two repairs; set by the user */
+        uint64_t next_ms;      /* no repair begins before that */
+        size_t n_writes;       /* that belong to what has begun, at most; 0: at rest */
+};
+
+/* Other slices are wanted: |n_writes| make them, and repair all other differences, too. */
+void dra_repair_allow(struct dra_repair_pace *pace, size_t n_writes);
+
+/*
+ * How long the next write has to wait, in milliseconds; 0: not at all. If nothing is under way, a repair of at most
+ * |n_writes| begins with it.
+ */
+uint64_t dra_repair_next(struct dra_repair_pace *pace, size_t n_writes, uint64_t now_ms, uint32_t random);
+
+/* A write has been done. */
+void dra_repair_written(struct dra_repair_pace *pace);
+
+/* The slices match: later differences are by another client. */
+void dra_repair_rest(struct dra_repair_pace *pace);

@@ -8,8 +8,9 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/io/closing.h"
 #include "base/log.h"
-#include "node/dra/name.h"
+#include "node/dra/claim.h"
 #include "node/dra/sockets.h"
 #include "base/io/dirwatch.h"
 #include "base/io/reach.h"
@@ -35,7 +36,7 @@ struct dra_registration {
         char last_failure[sizeof(((struct error *)0)->text)];
         bool is_registered;
         bool is_closing;   /* and hands over as long as |watches| are there */
-        unsigned int open; /* handles that are not closed: servers, also replaced ones, and the timer */
+        struct closing closing; /* of servers, also replaced ones, and the timer */
         void (*closed)(void *data);
         void *closed_data;
 };
@@ -128,24 +129,6 @@ static const struct rpc_method methods[] = {
 
 /* ---- sockets ---- */
 
-static void free_if_closed(struct dra_registration *registration)
-{
-        void (*closed)(void *data) = registration->closed;
-        void *data = registration->closed_data;
-
-        if (--registration->open > 0)
-                return;
-        dra_sockets_done(&registration->sockets);
-        free(registration);
-        if (closed)
-                closed(data);
-}
-
-static void on_server_closed(void *data)
-{
-        free_if_closed(data);
-}
-
 /* Logs one line each time the reason changes. */
 static void report_failure(struct dra_registration *registration, const struct error *err)
 {
@@ -168,7 +151,7 @@ static int serve_again(struct dra_registration *registration, struct rpc_server 
         struct rpc_server *before = TAKE_PTR(*server);
 
         if (before)
-                rpc_server_close(before, REPLACED_GRACE_MS, on_server_closed, registration);
+                rpc_server_close(before, REPLACED_GRACE_MS, closing_release, closing_hold(&registration->closing));
         /*
          * If another instance listens, its socket stays: else two instances would replace each other's sockets for
          * ever.
@@ -178,7 +161,6 @@ static int serve_again(struct dra_registration *registration, struct rpc_server 
                         err, ERROR_UNAVAILABLE, "socket '%s': another instance of this driver listens on it", path);
         if (rpc_server_new(server, registration->options.loop, path, options, err) < 0)
                 return -1;
-        registration->open++;
         log_debug("serving", LOG_STR("socket", path));
         return 0;
 }
@@ -277,9 +259,16 @@ static int check_path(const char *path, struct error *err)
         return 0;
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void on_closed(void *data)
 {
-        free_if_closed(container_of((uv_timer_t *)(void *)handle, struct dra_registration, timer));
+        struct dra_registration *registration = data;
+        void (*closed)(void *data) = registration->closed;
+        void *closed_data = registration->closed_data;
+
+        dra_sockets_done(&registration->sockets);
+        free(registration);
+        if (closed)
+                closed(closed_data);
 }
 
 int dra_registration_new(
@@ -297,7 +286,6 @@ int dra_registration_new(
         registration->pause_ms = registration->options.retry_ms;
         dra_sockets_init(
                 &registration->sockets, options->registry, options->plugins, options->driver, options->instance);
-        registration->open = 1;
         uv_timer_init(options->loop, &registration->timer);
         is_watching =
                 check_path(registration->sockets.first, err) == 0 && check_path(registration->sockets.second, err) == 0;
@@ -309,7 +297,8 @@ int dra_registration_new(
         if (!is_watching) {
                 for (unsigned int i = 0; i < ARRAY_SIZE(registration->watches); i++)
                         dirwatch_close(registration->watches[i]);
-                uv_close((uv_handle_t *)&registration->timer, on_timer_closed);
+                closing_close(&registration->closing, &registration->timer);
+                closing_end(&registration->closing, on_closed, registration);
                 return -1;
         }
         look(registration);
@@ -329,19 +318,20 @@ static void close_server(
         struct dra_registration *registration, struct rpc_server *server, bool has_handed_over, uint64_t grace_ms)
 {
         if (server && has_handed_over)
-                rpc_server_leave(server, on_server_closed, registration);
+                rpc_server_leave(server, closing_release, closing_hold(&registration->closing));
         else if (server)
-                rpc_server_close(server, grace_ms, on_server_closed, registration);
+                rpc_server_close(server, grace_ms, closing_release, closing_hold(&registration->closing));
 }
 
 static void close_sockets(struct dra_registration *registration, bool has_handed_over, uint64_t grace_ms)
 {
         for (unsigned int i = 0; i < ARRAY_SIZE(registration->watches); i++)
                 registration->watches[i] = dirwatch_close(registration->watches[i]);
-        uv_close((uv_handle_t *)&registration->timer, on_timer_closed);
+        closing_close(&registration->closing, &registration->timer);
         close_server(registration, TAKE_PTR(registration->first), has_handed_over, grace_ms);
         dra_health_stream_end_all(dra_service_health(registration->options.service));
         close_server(registration, TAKE_PTR(registration->second), has_handed_over, grace_ms);
+        closing_end(&registration->closing, on_closed, registration);
 }
 
 void dra_registration_close(

@@ -14,8 +14,8 @@
  *     serving ──hand over──► waits for the next instance ──it listens──► the second file leads to it ──► ended
  *                                        └───────────── patience is over ──────────────► files removed ──┘
  *
- * Then kubelet's gRPC connects anew by the same path, to the next instance, and sends it again what had no answer: the
- * end of the connection says that none of those calls has begun.
+ * Then kubelet's gRPC connects by the same path to the next instance, and sends again the calls that had no answer: the
+ * end of the connection says that none of them has begun.
  *
  * Sockets that were removed, or whose directory was replaced, are created again, the second before the first, because
  * kubelet may call as soon as it has read GetInfo. The directory <plugins>/<driver> is created if it is missing; the

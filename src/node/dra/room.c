@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "node/dra/booking.h"
+#include "node/dra/wanted.h"
 #include "node/ledger/claims.h"
 
 struct dra_room_known {
@@ -11,7 +11,7 @@ struct dra_room_known {
         bool is_over;
 };
 
-/* What is looked at. */
+/* One look. */
 struct look {
         const struct dra_room *room;
         const struct dra_claim *claim;
@@ -47,11 +47,6 @@ static bool is_candidate(const struct dra_wanted *wanted)
         return wanted->device->kind == DRA_DEVICE_MIG_CANDIDATE;
 }
 
-static bool has_instance(const struct dra_prepared_result *result)
-{
-        return result->has_instance && result->instance.state != DRA_INSTANCE_NONE;
-}
-
 /* ---- MIG devices that are made for claims ---- */
 
 static uint64_t consumed(const struct dra_device *device, const struct dra_counter_set *set, const char *counter)
@@ -70,14 +65,14 @@ static uint64_t value_of(const struct dra_counter_set *set, const char *counter)
         return 0;
 }
 
-/* What |claim| has of the counter by what was made for it. */
+/* How much of the counter the MIG devices of |claim| consume. */
 static uint64_t consumed_by(const struct look *look, const struct dra_prepared_claim *claim,
         const struct dra_counter_set *set, const char *counter)
 {
         uint64_t sum = 0;
 
         for (size_t i = 0; i < claim->n_results; i++)
-                if (has_instance(&claim->results[i]))
+                if (dra_prepared_has_instance(&claim->results[i]))
                         sum += consumed(dra_layout_find(look->layout, claim->results[i].device), set, counter);
         return sum;
 }
@@ -145,7 +140,7 @@ static bool is_near_device(const struct dra_prepared_claim *other, const struct 
                 const struct dra_prepared_result *result = &other->results[i];
 
                 if (strcmp(result->unit, device->uuid) == 0 ||
-                        (has_instance(result) && strcmp(result->instance.gpu, device->uuid) == 0))
+                        (dra_prepared_has_instance(result) && strcmp(result->instance.gpu, device->uuid) == 0))
                         return true;
         }
         return false;

@@ -28,9 +28,9 @@ enum dra_room_state {
 
 struct dra_room_known;
 
-/* Of one claim that is being prepared; zeroed at first. */
+/* The state for one claim that is being prepared; zeroed at first. */
 struct dra_room {
-        const struct dra_record *record; /* borrowed, as the next */
+        const struct dra_record *record; /* borrowed, like |ledger| */
         const struct ledger *ledger;
         struct arena *arena;          /* of the rest */
         struct dra_room_known *known; /* claims that were asked for */

@@ -9,9 +9,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/io/closing.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "node/dra/messages.h"
+#include "node/dra/prepare.h"
 #include "base/io/lock.h"
 #include "net/rpc/server.h"
 
@@ -36,10 +38,11 @@ struct dra_service {
         bool is_advancing;
         bool is_held;
         bool is_closing;
-        unsigned int open; /* timers that are not closed */
+        struct closing closing;
 };
 
-struct dra_work {
+/* The preparing or unpreparing of one claim, for one or several requests. */
+struct work {
         struct list in_works;
         struct list in_ready;
         struct dra_service *service;
@@ -52,9 +55,9 @@ struct dra_work {
 
 struct waiter {
         struct list in_work;
-        struct dra_work *work; /* NULL: answered */
+        struct work *work; /* NULL: answered */
         struct request *request;
-        struct dra_messages_answer answer;
+        const char *uid;
 };
 
 struct request {
@@ -66,6 +69,7 @@ struct request {
         uint64_t deadline_ms;
         struct arena arena;
         struct waiter *waiters;
+        ProtobufCMessage **answers; /* one for each waiter */
         size_t n_waiters;
         size_t n_pending;
 };
@@ -77,12 +81,12 @@ static const char *kind_name(enum work_kind kind)
 
 /* ---- works ---- */
 
-static struct dra_work *work_of(struct list *in_works)
+static struct work *work_of(struct list *in_works)
 {
-        return container_of(in_works, struct dra_work, in_works);
+        return container_of(in_works, struct work, in_works);
 }
 
-static struct dra_work *newest_work(const struct dra_service *service, const char *uid)
+static struct work *newest_work(const struct dra_service *service, const char *uid)
 {
         for (struct list *link = service->works.previous; link != &service->works; link = link->previous)
                 if (strcmp(work_of(link)->claim.uid, uid) == 0)
@@ -90,7 +94,7 @@ static struct dra_work *newest_work(const struct dra_service *service, const cha
         return NULL;
 }
 
-static struct dra_work *oldest_work(const struct dra_service *service, const char *uid)
+static struct work *oldest_work(const struct dra_service *service, const char *uid)
 {
         LIST_FOR_EACH(link, &service->works)
                 if (strcmp(work_of(link)->claim.uid, uid) == 0)
@@ -103,11 +107,11 @@ static bool is_same_claim(const struct dra_service_claim *a, const struct dra_se
         return strcmp(a->uid, b->uid) == 0 && strcmp(a->namespace, b->namespace) == 0 && strcmp(a->name, b->name) == 0;
 }
 
-static struct dra_work *find_or_add_work(
+static struct work *find_or_add_work(
         struct dra_service *service, enum work_kind kind, const struct dra_service_claim *claim)
 {
-        struct dra_work *newest = newest_work(service, claim->uid);
-        struct dra_work *work;
+        struct work *newest = newest_work(service, claim->uid);
+        struct work *work;
 
         if (newest && newest->kind == kind && is_same_claim(&newest->claim, claim))
                 return newest;
@@ -127,10 +131,10 @@ static struct dra_work *find_or_add_work(
 }
 
 /* Removes the work from the service; the next work of the same claim can begin. */
-static void remove_work(struct dra_work *work)
+static void remove_work(struct work *work)
 {
         struct dra_service *service = work->service;
-        struct dra_work *next;
+        struct work *next;
 
         list_remove(&work->in_works);
         list_remove(&work->in_ready);
@@ -140,7 +144,7 @@ static void remove_work(struct dra_work *work)
                 list_append(&service->ready, &next->in_ready);
 }
 
-static void free_work(struct dra_work *work)
+static void free_work(struct work *work)
 {
         arena_done(&work->arena);
         free(work);
@@ -152,8 +156,7 @@ static void arm_deadline(struct dra_service *service);
 
 static void leave_work(struct waiter *waiter)
 {
-        struct dra_work *work = TAKE_PTR(waiter->work);
-        const struct dra_service_backend *backend = &work->service->options.backend;
+        struct work *work = TAKE_PTR(waiter->work);
 
         list_remove(&waiter->in_work);
         if (!list_is_empty(&work->waiters))
@@ -161,8 +164,8 @@ static void leave_work(struct waiter *waiter)
         if (!work->is_running) {
                 remove_work(work);
                 free_work(work);
-        } else if (work->kind == WORK_PREPARE && backend->abandon) {
-                backend->abandon(&work->claim, backend->data); /* which may end the work */
+        } else if (work->kind == WORK_PREPARE) {
+                dra_prepare_abandon(work->service->options.prepare, &work->claim); /* which may end the work */
         }
 }
 
@@ -188,63 +191,30 @@ static void on_call_ended(struct rpc_call *call UNUSED, void *data)
 }
 
 /* The request may be freed when this returns. */
-static void send_answer(struct request *request)
+static void send_answers(struct request *request)
 {
         struct rpc_call *call = request->call;
-        struct dra_messages_answer *answers =
-                ARENA_ARRAY(&request->arena, struct dra_messages_answer, request->n_waiters);
-        struct rpc_message *message;
+        struct rpc_message *message = request->kind == WORK_PREPARE
+                                              ? dra_messages_join_prepared(request->answers, request->n_waiters)
+                                              : dra_messages_join_unprepared(request->answers, request->n_waiters);
 
-        for (size_t i = 0; i < request->n_waiters; i++)
-                answers[i] = request->waiters[i].answer;
-        message = request->kind == WORK_PREPARE ? dra_messages_prepared(answers, request->n_waiters, request->is_v1)
-                                                : dra_messages_unprepared(answers, request->n_waiters);
         rpc_call_send(call, message);
         rpc_message_unref(message);
         rpc_call_finish(call, RPC_OK, NULL);
         rpc_call_flush(call);
 }
 
-static const char *const *copy_texts(struct arena *arena, const char *const *texts, size_t count)
+static void set_answer(struct waiter *waiter, const char *error, const struct dra_service_device *devices, size_t count)
 {
-        const char **copies = ARENA_ARRAY(arena, const char *, count);
+        struct request *request = waiter->request;
 
-        for (size_t i = 0; i < count; i++)
-                copies[i] = arena_strdup(arena, texts[i]);
-        return copies;
-}
-
-static const struct dra_service_device *copy_devices(
-        struct arena *arena, const struct dra_service_device *devices, size_t count)
-{
-        struct dra_service_device *copies = ARENA_ARRAY(arena, struct dra_service_device, count);
-
-        for (size_t i = 0; i < count; i++) {
-                const struct dra_service_device *device = &devices[i];
-
-                copies[i] = (struct dra_service_device){
-                        .request_names = copy_texts(arena, device->request_names, device->n_request_names),
-                        .n_request_names = device->n_request_names,
-                        .pool_name = arena_strdup(arena, device->pool_name),
-                        .device_name = arena_strdup(arena, device->device_name),
-                        .cdi_device_ids = copy_texts(arena, device->cdi_device_ids, device->n_cdi_device_ids),
-                        .n_cdi_device_ids = device->n_cdi_device_ids,
-                        .share_id = arena_strdup(arena, device->share_id),
-                };
-        }
-        return copies;
+        request->answers[waiter - request->waiters] =
+                request->kind == WORK_PREPARE
+                        ? dra_messages_prepared(&request->arena, waiter->uid, error, devices, count, request->is_v1)
+                        : dra_messages_unprepared(&request->arena, waiter->uid, error);
 }
 
 /* ---- works begin and end ---- */
-
-static void free_if_done(struct dra_service *service)
-{
-        if (!service->is_closing || service->open > 0 || service->n_running > 0)
-                return;
-        lock_release(&service->lock);
-        free(service->lock_directory);
-        free(service);
-}
 
 static void on_lock_retry(uv_timer_t *timer);
 
@@ -268,33 +238,35 @@ static bool has_lock(struct dra_service *service)
         return false;
 }
 
+static void on_work_done(const struct dra_service_device *devices, size_t count, const struct error *err, void *data);
+
 /*
- * Begins all works that can begin. The backend may answer a work at once, which calls this function again: the nested
- * call returns, and the loop below goes on.
+ * Begins all works that can begin. A work may end at once, which calls this function again: the nested call returns,
+ * and the loop below continues.
  */
 static void advance(struct dra_service *service)
 {
-        const struct dra_service_backend *backend = &service->options.backend;
+        struct dra_prepare *prepare = service->options.prepare;
 
         if (service->is_advancing)
                 return;
         service->is_advancing = true;
         while (!service->is_held && !list_is_empty(&service->ready) && has_lock(service)) {
-                struct dra_work *work = container_of(service->ready.next, struct dra_work, in_ready);
+                struct work *work = container_of(service->ready.next, struct work, in_ready);
 
                 list_remove(&work->in_ready);
                 work->is_running = true;
                 service->n_running++;
                 if (work->kind == WORK_PREPARE)
-                        backend->prepare(work, &work->claim, backend->data);
+                        dra_prepare_claim(prepare, &work->claim, on_work_done, work);
                 else
-                        backend->unprepare(work, &work->claim, backend->data);
+                        dra_unprepare_claim(prepare, &work->claim, on_work_done, work);
         }
         service->is_advancing = false;
         if (service->n_running > 0)
                 return;
-        if (backend->idle && (!service->lock_directory || service->lock.fd >= 0))
-                backend->idle(backend->data);
+        if (!service->lock_directory || service->lock.fd >= 0)
+                dra_prepare_settle(prepare);
         lock_release(&service->lock);
 }
 
@@ -303,11 +275,15 @@ static void on_lock_retry(uv_timer_t *timer)
         advance(container_of(timer, struct dra_service, lock_retry));
 }
 
-static void end_work(struct dra_work *work, const char *error, const struct dra_service_device *devices, size_t count)
+static void on_work_done(const struct dra_service_device *devices, size_t count, const struct error *err, void *data)
 {
+        struct work *work = data;
         struct dra_service *service = work->service;
+        const char *error = NULL;
 
         assert(work->is_running);
+        if (err) /* kubelet takes an empty text for success */
+                error = err->text[0] ? err->text : error_kind_name(err->kind);
         remove_work(work);
         service->n_running--;
         /*
@@ -321,30 +297,17 @@ static void end_work(struct dra_work *work, const char *error, const struct dra_
                 waiter->work = NULL;
                 if (service->is_held)
                         continue;
-                waiter->answer.error = arena_strdup(&request->arena, error);
-                waiter->answer.devices = copy_devices(&request->arena, devices, count);
-                waiter->answer.n_devices = count;
+                set_answer(waiter, error, devices, count);
                 if (--request->n_pending > 0)
                         continue;
                 leave_service(request);
-                send_answer(request);
+                send_answers(request);
         }
         free_work(work);
-        if (service->is_closing)
-                free_if_done(service);
-        else
+        if (!service->is_closing)
                 advance(service);
-}
-
-void dra_work_succeed(struct dra_work *work, const struct dra_service_device *devices, size_t count)
-{
-        end_work(work, NULL, devices, work->kind == WORK_PREPARE ? count : 0);
-}
-
-void dra_work_fail(struct dra_work *work, const struct error *err)
-{
-        /* Kubelet takes an empty text for success. */
-        end_work(work, err->text[0] ? err->text : error_kind_name(err->kind), NULL, 0);
+        else if (service->n_running == 0)
+                closing_release(&service->closing);
 }
 
 /* ---- deadlines ---- */
@@ -355,27 +318,29 @@ static void expire(struct request *request)
 
         for (size_t i = 0; i < request->n_waiters; i++) {
                 struct waiter *waiter = &request->waiters[i];
+                const struct work *work = waiter->work;
                 const char *what = kind_name(request->kind);
+                const char *error;
 
-                if (!waiter->work)
+                if (!work)
                         continue;
-                if (waiter->work->is_running)
-                        waiter->answer.error = arena_printf(&request->arena,
-                                "%s of claim %s/%s takes longer than %" PRIu64
-                                " ms; it goes on, and is asked for again",
-                                what, waiter->work->claim.namespace, waiter->work->claim.name,
-                                service->options.timeout_ms);
-                else
-                        waiter->answer.error = arena_printf(&request->arena,
-                                "%s of claim %s/%s could not begin within %" PRIu64 " ms: %s", what,
-                                waiter->work->claim.namespace, waiter->work->claim.name, service->options.timeout_ms,
-                                service->lock_reason[0] ? service->lock_reason : "what was asked before takes longer");
-                log_warn("claim is late", LOG_STR("uid", waiter->answer.uid), LOG_STR("error", waiter->answer.error));
+                error = work->is_running
+                                ? arena_printf(&request->arena,
+                                          "%s of claim %s/%s takes longer than %" PRIu64
+                                          " ms; it goes on, and is asked for again",
+                                          what, work->claim.namespace, work->claim.name, service->options.timeout_ms)
+                                : arena_printf(&request->arena,
+                                          "%s of claim %s/%s could not begin within %" PRIu64 " ms: %s", what,
+                                          work->claim.namespace, work->claim.name, service->options.timeout_ms,
+                                          service->lock_reason[0] ? service->lock_reason
+                                                                  : "what was asked before takes longer");
+                log_warn("claim is late", LOG_STR("uid", waiter->uid), LOG_STR("error", error));
+                set_answer(waiter, error, NULL, 0);
                 leave_work(waiter);
         }
         request->n_pending = 0;
         leave_service(request);
-        send_answer(request);
+        send_answers(request);
 }
 
 static void on_deadline(uv_timer_t *timer)
@@ -419,11 +384,12 @@ static int read_request(struct request *request, const uint8_t *message, size_t 
         if (service->n_works + request->n_waiters > DRA_SERVICE_WORKS_MAX)
                 return error_set(err, ERROR_EXHAUSTED, "%zu claims are not done yet", service->n_works);
         request->waiters = ARENA_ARRAY(&request->arena, struct waiter, request->n_waiters);
+        request->answers = ARENA_ARRAY(&request->arena, ProtobufCMessage *, request->n_waiters);
         for (size_t i = 0; i < request->n_waiters; i++) {
                 struct waiter *waiter = &request->waiters[i];
 
                 waiter->request = request;
-                waiter->answer.uid = claims[i].uid;
+                waiter->uid = claims[i].uid;
                 waiter->work = find_or_add_work(service, request->kind, &claims[i]);
                 list_append(&waiter->work->waiters, &waiter->in_work);
         }
@@ -449,7 +415,7 @@ static void handle_claims(struct rpc_call *call, const uint8_t *message, size_t 
         }
         rpc_call_on_ended(call, on_call_ended, request);
         if (request->n_waiters == 0) {
-                send_answer(request);
+                send_answers(request);
                 return;
         }
         request->n_pending = request->n_waiters;
@@ -509,9 +475,6 @@ struct dra_service *dra_service_new(const struct dra_service_options *options)
         list_init(&service->ready);
         uv_timer_init(options->loop, &service->deadline);
         uv_timer_init(options->loop, &service->lock_retry);
-        service->deadline.data = service;
-        service->lock_retry.data = service;
-        service->open = 2;
         service->health = dra_health_stream_new(options->loop, options->resend_ms);
         return service;
 }
@@ -537,12 +500,13 @@ size_t dra_service_works(const struct dra_service *service)
         return service->n_works;
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void on_closed(void *data)
 {
-        struct dra_service *service = handle->data;
+        struct dra_service *service = data;
 
-        service->open--;
-        free_if_done(service);
+        lock_release(&service->lock);
+        free(service->lock_directory);
+        free(service);
 }
 
 struct dra_service *dra_service_close(struct dra_service *service)
@@ -552,7 +516,10 @@ struct dra_service *dra_service_close(struct dra_service *service)
         assert(list_is_empty(&service->requests));
         service->is_closing = true;
         service->health = dra_health_stream_close(service->health);
-        uv_close((uv_handle_t *)&service->deadline, on_timer_closed);
-        uv_close((uv_handle_t *)&service->lock_retry, on_timer_closed);
+        closing_close(&service->closing, &service->deadline);
+        closing_close(&service->closing, &service->lock_retry);
+        if (service->n_running > 0)
+                closing_hold(&service->closing);
+        closing_end(&service->closing, on_closed, service);
         return NULL;
 }

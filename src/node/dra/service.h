@@ -1,9 +1,8 @@
 /*
- * Serves DRAPlugin v1 and v1beta1, and NodeWatchResources (node/dra/health_stream.h). It passes claims to a backend
- * that prepares them.
+ * Serves DRAPlugin v1 and v1beta1, and NodeWatchResources (node/dra/health_stream.h). It passes claims to
+ * node/dra/prepare.h.
  *
- * A request of kubelet's has several claims. Each claim is a work for the backend. The request is answered when all its
- * works are done, or after |timeout_ms|: the answer then has an error for each claim that is not done. That is before
+ * A request of kubelet's has several claims. Each claim is a work. The request is answered when all its works are done, or after |timeout_ms|: the answer then has an error for each claim that is not done. That is before
  * kubelet gives up, after 45 s. The answer has an entry for every claim.
  *
  * Works of different claims run at the same time; those of one UID run one after another, in the order of the requests.
@@ -56,34 +55,14 @@ struct dra_service_device {
         const char *share_id; /* NULL: none */
 };
 
-struct dra_work;
-
-/*
- * The backend answers each work exactly once, by one of the functions below, at once or later: the work is freed then.
- * |claim| is valid as long as the work.
- */
-struct dra_service_backend {
-        void (*prepare)(struct dra_work *work, const struct dra_service_claim *claim, void *data);
-        void (*unprepare)(struct dra_work *work, const struct dra_service_claim *claim, void *data);
-        /*
-         * No request waits for the Prepare any more, as when its stream has ended: it may fail now, if nothing was made
-         * yet. May be NULL.
-         */
-        void (*abandon)(const struct dra_service_claim *claim, void *data);
-        void (*idle)(void *data); /* no work runs any more, and another instance may take the lock next; may be NULL */
-        void *data;
-};
-
-/* The work succeeded; |devices| are copied, and ignored for an Unprepare. */
-void dra_work_succeed(struct dra_work *work, const struct dra_service_device *devices, size_t count);
-void dra_work_fail(struct dra_work *work, const struct error *err);
+struct dra_prepare;
 
 struct dra_service_options {
         uv_loop_t *loop;
-        struct dra_service_backend backend;
-        const char *lock_directory; /* NULL: no lock; it may not exist yet */
-        uint64_t timeout_ms;        /* 0: DRA_SERVICE_TIMEOUT_MS */
-        uint64_t resend_ms;         /* of health; 0: DRA_HEALTH_RESEND_MS */
+        struct dra_prepare *prepare; /* outlives the works that run */
+        const char *lock_directory;  /* NULL: no lock; it may not exist yet */
+        uint64_t timeout_ms;         /* 0: DRA_SERVICE_TIMEOUT_MS */
+        uint64_t resend_ms;          /* of health; 0: DRA_HEALTH_RESEND_MS */
 };
 
 struct dra_service;
@@ -97,7 +76,7 @@ struct dra_health_stream *dra_service_health(struct dra_service *service);
 
 /*
  * From now on no request is answered, and no work begins: they are the next instance's (node/dra/registration.h). The
- * backend is to fail the works that run, and to leave nothing of them.
+ * owner has to fail the works that run, and to leave nothing of them.
  */
 void dra_service_hold(struct dra_service *service);
 
@@ -106,7 +85,7 @@ size_t dra_service_requests(const struct dra_service *service);
 size_t dra_service_works(const struct dra_service *service);
 
 /*
- * To be called when its servers are closed: no call may be open. Works that run go on, but nobody gets their answers.
+ * To be called when its servers are closed: no call may be open. Works that run continue, but their answers are dropped.
  * The memory is freed when the loop has closed the timers. Accepts NULL, returns NULL.
  */
 struct dra_service *dra_service_close(struct dra_service *service);

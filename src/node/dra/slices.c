@@ -6,7 +6,7 @@
 
 #include "base/macro.h"
 #include "base/sha256.h"
-#include "node/dra/slices_parts.h"
+#include "node/dra/slices_device.h"
 #include "net/kube/object.h"
 
 #define HASH_DIGITS 8

@@ -51,8 +51,8 @@ struct dra_taint {
 
 /*
  * The name of a node's pool: "n1/gpu.warpshare.dev", since schedulers before 1.36.3 mix up the counters of two drivers
- * whose pools have one name, and others call theirs as the node. Where that is too long, it is the node's name, as
- * before this had a name of its own. For the caller to free.
+ * whose pools have one name, and others call theirs as the node. Where that is too long, it is the node's name. For the
+ * caller to free.
  */
 char *dra_pool_name(const char *driver, const char *node);
 
@@ -82,12 +82,3 @@ json_t *dra_slices_probe(const struct dra_slices_options *options);
  */
 void dra_slices_set_object(json_t *object, const struct dra_slices_options *options, const char *name,
         const char *owner_uid, json_t *spec);
-
-/* Clears in |features| those whose fields are in |spec| and that the server dropped: they are not in |answered|. */
-void dra_slices_dropped(struct dra_features *features, const json_t *spec, const json_t *answered);
-
-/*
- * Whether |there| is the same as |wanted|: quantities are compared by value ("80Gi" is "81920Mi"), taints without the
- * time that the server adds, and the pool's generation is ignored.
- */
-bool dra_slices_are_same(const json_t *wanted, const json_t *there);

@@ -1,7 +1,4 @@
-/*
- * One device of a ResourceSlice, or one counter set, as JSON.
- */
-#include "node/dra/slices_parts.h"
+#include "node/dra/slices_device.h"
 
 #include <stdio.h>
 #include <stdlib.h>

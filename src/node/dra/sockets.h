@@ -26,7 +26,7 @@
 #define DRA_SOCKETS_STALE_S 10       /* the age of a file that nobody listens on: one that begins to may be new */
 #define DRA_SOCKETS_HANDED_OVER_S 60 /* kubelet knows the next instance after a second, and a call takes up to 45 s */
 
-/* Of one instance. |instance| NULL: it has no name of its own, and cannot hand over. Texts are copied. */
+/* The files of one instance. |instance| NULL: it has no name of its own, and cannot hand over. Texts are copied. */
 struct dra_sockets {
         char *driver;
         char *registry;

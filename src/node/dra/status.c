@@ -2,10 +2,15 @@
 
 #include <assert.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/alloc.h"
+#include "base/list.h"
+#include "base/log.h"
 #include "config/config.h"
+#include "net/kube/object.h"
 
+#define HTTP_NOT_FOUND 404U
 #define MIB ((uint64_t)1024 * 1024)
 
 /* A copy of |text| with at most |most| bytes, cut between two characters: texts of the record are UTF-8. */
@@ -80,9 +85,9 @@ static json_t *data_of(const struct dra_prepared_result *result)
 static json_t *device_of(const struct dra_prepared_result *result, const struct dra_status_options *options)
 {
         struct arena arena = ARENA_INIT;
-        json_t *device = json_pack("{s:s, s:s, s:s, s:s*, s:o, s:o}", "driver", options->driver, "pool",
-                result->pool ? result->pool : options->pool, "device", result->device, "shareID", result->share_id,
-                "conditions", conditions_of(&arena, result, options->time), "data", data_of(result));
+        json_t *device = json_pack("{s:s, s:s, s:s, s:s*, s:o, s:o}", "driver", options->driver, "pool", result->pool,
+                "device", result->device, "shareID", result->share_id, "conditions",
+                conditions_of(&arena, result, options->time), "data", data_of(result));
 
         arena_done(&arena);
         return device;
@@ -119,4 +124,132 @@ json_t *dra_status_prepared(const struct dra_prepared_claim *claim, const struct
                         json_array_append_new(devices, device_of(&claim->results[i], options));
         json_object_set_new(json_object_get(object, "status"), "devices", devices);
         return object;
+}
+
+/* ---- sending ---- */
+
+struct dra_status_sender {
+        const struct dra_node *node;
+        struct list sendings;
+        bool is_failing; /* the log says so */
+};
+
+struct sending {
+        struct list link;
+        struct dra_status_sender *sender;
+        struct kube_call *call;
+        char *uid;
+};
+
+static void sending_free(struct sending *sending)
+{
+        list_remove(&sending->link);
+        kube_call_cancel(sending->call);
+        free(sending->uid);
+        free(sending);
+}
+
+static void on_status_sent(const struct kube_answer *answer, void *data)
+{
+        struct sending *sending = data;
+        struct dra_status_sender *sender = sending->sender;
+
+        sending->call = NULL;
+        sending_free(sending);
+        if (!answer->error) {
+                sender->is_failing = false;
+        } else if (answer->status == HTTP_NOT_FOUND) {
+                log_debug("the DRA claim is gone, so its status is not written", LOG_ERR(answer->error));
+        } else if (sender->is_failing) {
+                log_debug("the status of another DRA claim could not be written", LOG_ERR(answer->error));
+        } else {
+                sender->is_failing = true;
+                log_warn("the status of a DRA claim could not be written; its devices are not affected",
+                        LOG_ERR(answer->error));
+        }
+}
+
+static struct sending *find_sending(const struct dra_status_sender *sender, const char *uid)
+{
+        LIST_FOR_EACH(link, &sender->sendings) {
+                struct sending *sending = container_of(link, struct sending, link);
+
+                if (strcmp(sending->uid, uid) == 0)
+                        return sending;
+        }
+        return NULL;
+}
+
+/* Takes the reference to |body|. */
+static void send_status(
+        struct dra_status_sender *sender, const char *namespace, const char *name, const char *uid, json_t *body)
+{
+        const struct dra_node *node = sender->node;
+        _free_ char *group = xasprintf(DRA_API_GROUP "/%s", dra_api_name(dra_publisher_api(node->publisher)));
+        _free_ char *collection = object_collection(group, namespace, "resourceclaims");
+        _free_ char *object = object_path(collection, name);
+        _free_ char *path = xasprintf("%s/status", object);
+        struct sending *sending = find_sending(sender, uid);
+
+        if (sending)
+                sending_free(sending);
+        sending = xcalloc(1, sizeof(*sending));
+        sending->sender = sender;
+        sending->uid = xstrdup(uid);
+        list_append(&sender->sendings, &sending->link);
+        sending->call = kube_client_send(node->client, &(struct kube_request){.method = KUBE_APPLY,
+                                                               .path = path,
+                                                               .body = body,
+                                                               .field_manager = node->driver,
+                                                               .force = true,
+                                                               .done = on_status_sent,
+                                                               .data = sending});
+        json_decref(body);
+}
+
+void dra_status_send_prepared(struct dra_status_sender *sender, const struct dra_prepared_claim *claim)
+{
+        _free_ char *now = object_time((int64_t)time(NULL) * 1000000);
+        const struct dra_node *node = sender->node;
+
+        if (!node->is_closing)
+                send_status(sender, claim->namespace, claim->name, claim->uid,
+                        dra_status_prepared(
+                                claim, &(struct dra_status_options){.api = dra_publisher_api(node->publisher),
+                                               .driver = node->driver,
+                                               .time = now}));
+}
+
+void dra_status_send_removed(struct dra_status_sender *sender, const struct dra_service_claim *claim)
+{
+        const struct dra_node *node = sender->node;
+
+        if (!node->is_closing)
+                send_status(sender, claim->namespace, claim->name, claim->uid,
+                        dra_status_removed(
+                                claim->uid, claim->name, claim->namespace, dra_publisher_api(node->publisher)));
+}
+
+struct dra_status_sender *dra_status_sender_new(const struct dra_node *node)
+{
+        struct dra_status_sender *sender = xcalloc(1, sizeof(*sender));
+
+        sender->node = node;
+        list_init(&sender->sendings);
+        return sender;
+}
+
+void dra_status_sender_cancel(struct dra_status_sender *sender)
+{
+        while (!list_is_empty(&sender->sendings))
+                sending_free(container_of(sender->sendings.next, struct sending, link));
+}
+
+struct dra_status_sender *dra_status_sender_free(struct dra_status_sender *sender)
+{
+        if (!sender)
+                return NULL;
+        dra_status_sender_cancel(sender);
+        free(sender);
+        return NULL;
 }

@@ -1,6 +1,5 @@
 /*
- * Makes what users see of a prepared claim: the entries of our devices in the claim's status.devices, as a server-side
- * apply. Pure.
+ * Shows users a prepared claim: the entries of our devices in the claim's status.devices, as a server-side apply.
  *
  *   $ kubectl get resourceclaim train -o yaml
  *   status:
@@ -16,11 +15,16 @@
  *
  * Only a share by MPS has LimitsEnforced, tier and mpsDaemon. The apply has the claim's UID, so the server refuses it
  * if another claim has the name now. An apply without devices removes what the same field manager applied before.
+ *
+ * It is sent best effort: nothing waits for it, and its failure has no other effect. The first failure is logged; more
+ * failures, until the next success, are logged at level debug. A claim that no longer exists is not a failure. Of each
+ * claim only the latest status is sent: an earlier request that is not answered yet is cancelled.
  */
 #pragma once
 
 #include <jansson.h>
 
+#include "node/dra/node.h"
 #include "node/dra/prepared_record.h"
 #include "node/dra/slices.h"
 
@@ -32,12 +36,26 @@
 struct dra_status_options {
         enum dra_api api;
         const char *driver;
-        const char *pool; /* of a result that does not have one */
         const char *time; /* metav1.Time: since when the conditions are so */
 };
 
-/* The apply for a prepared claim; a new reference. */
+/* The apply for a prepared claim; a new reference. Pure. */
 json_t *dra_status_prepared(const struct dra_prepared_claim *claim, const struct dra_status_options *options);
 
-/* The apply without devices; a new reference. */
+/* The apply without devices; a new reference. Pure. */
 json_t *dra_status_removed(const char *uid, const char *name, const char *namespace, enum dra_api api);
+
+struct dra_status_sender;
+
+/* |node| outlives the sender. */
+struct dra_status_sender *dra_status_sender_new(const struct dra_node *node);
+
+/* Cancels requests that are not answered. */
+void dra_status_sender_cancel(struct dra_status_sender *sender);
+
+/* Cancels, too. Accepts NULL, returns NULL. */
+struct dra_status_sender *dra_status_sender_free(struct dra_status_sender *sender);
+
+/* Send nothing while the driver closes. */
+void dra_status_send_prepared(struct dra_status_sender *sender, const struct dra_prepared_claim *claim);
+void dra_status_send_removed(struct dra_status_sender *sender, const struct dra_service_claim *claim);

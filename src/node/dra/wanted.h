@@ -22,6 +22,8 @@
 #include "config/config.h"
 #include "node/dra/claim.h"
 #include "node/dra/layout.h"
+#include "node/dra/prepared_record.h"
+#include "node/ledger/claims.h"
 
 struct dra_wanted {
         const struct dra_claim_result *result;
@@ -33,7 +35,7 @@ struct dra_wanted {
         uint32_t together; /* by MPS: bit i for the result i that the same containers use, and for itself; else 0 */
 };
 
-/* What a container has of a claim: these requests, or all (none is named). */
+/* The use of a claim by a container: these requests, or all (none is named). */
 struct dra_use {
         const char *const *requests;
         size_t n_requests;
@@ -41,7 +43,6 @@ struct dra_use {
 
 struct dra_wanted_rules {
         const struct dra_layout *layout; /* NULL: not known yet */
-        unsigned int kinds;              /* the kinds that can be prepared: bit 1 << enum dra_device_kind */
         const char *driver;              /* its name */
         enum dra_unenforced unenforced;  /* the default if neither claim nor class has it: node/dra/parameters.h */
         bool is_multi_user;              /* MPS daemons serve several users at the same time: node/dra/parameters.h */
@@ -58,3 +59,36 @@ struct dra_wanted_rules {
  */
 int dra_wanted_read(const struct dra_wanted **ret, struct arena *arena, const struct dra_claim *claim,
         const struct dra_wanted_rules *rules, struct error *err) MUST_USE;
+
+/* ---- booking ---- */
+
+#define DRA_NOT_BOOKED SIZE_MAX /* by admin access: others have it */
+
+struct dra_booking {
+        struct ledger_claim_device *devices;
+        size_t n_devices;
+        size_t *of; /* one for each result: its device, or DRA_NOT_BOOKED */
+};
+
+/*
+ * Makes what a claim books in the ledger: a device for each of its results, but one for all shares of a unit that the same
+ * containers use. Pure.
+ *
+ * A claim with 10 GiB and 30 % of GPU-A by request "a", 5 GiB and 20 % of GPU-A by request "b", and GPU-B as a whole: a
+ * process has one limit of each kind on a GPU, so a container with the claim has 15 GiB and 50 % of GPU-A, in one
+ * allocation:
+ *
+ *   result 0 ──┬──► c15eb…_0   GPU-A   15 GiB, 50 %
+ *   result 1 ──┘
+ *   result 2 ─────► c15eb…_2   GPU-B   alone
+ *
+ * In |arena|, with copies of all texts. |wanted|: one for each result of the claim.
+ */
+void dra_booking_make(
+        struct dra_booking *ret, struct arena *arena, const struct dra_claim *claim, const struct dra_wanted *wanted);
+
+/* The same of a claim that is prepared; borrows from |recorded|. */
+void dra_booking_keep(struct ledger_claim *ret, struct arena *arena, const struct dra_prepared_claim *recorded);
+
+/* "c15ebfed7…_0": of the claim and the position of a result in it, of the characters of an allocation's id. */
+const char *dra_booking_id(struct arena *arena, const char *uid, size_t position);

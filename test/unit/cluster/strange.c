@@ -8,6 +8,7 @@
 #include "cluster/checkup.h"
 #include "cluster/why.h"
 #include "node/dra/claim.h"
+#include "node/dra/reconcile.h"
 #include "node/dra/slices.h"
 #include "plan/declared.h"
 

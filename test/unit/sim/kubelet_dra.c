@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "node/dra/prepare.h"
 #include "node/dra/registration.h"
 #include "node/dra/sockets.h"
 #include "base/io/loop.h"
@@ -40,8 +41,10 @@ struct fixture {
         char wiped[256]; /* "all DRIVER " */
 };
 
-static void hear(struct driver *driver, const char *what, struct dra_work *work, const struct dra_service_claim *claim)
+static void hear(struct dra_prepare *prepare, const char *what, const struct dra_service_claim *claim,
+        dra_prepare_done_fn *done, void *data)
 {
+        struct driver *driver = (struct driver *)prepare;
         const char *const ids[] = {"kind=one", "kind=two"};
         const struct dra_service_device devices[] = {
                 {NULL, 0, "n1", "gpu-0-shared", ids, 1, "s"}, {NULL, 0, "n1", "gpu-1-shared", ids + 1, 1, "t"}};
@@ -52,20 +55,30 @@ static void hear(struct driver *driver, const char *what, struct dra_work *work,
                 claim->name, claim->uid);
         if (driver->refuses) {
                 error_raise(&err, ERROR_UNAVAILABLE, "%s", driver->refuses);
-                dra_work_fail(work, &err);
+                done(NULL, 0, &err, data);
         } else {
-                dra_work_succeed(work, devices, 2);
+                done(devices, strcmp(what, "prepare") == 0 ? 2 : 0, NULL, data);
         }
 }
 
-static void prepare(struct dra_work *work, const struct dra_service_claim *claim, void *data)
+void dra_prepare_claim(
+        struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data)
 {
-        hear(data, "prepare", work, claim);
+        hear(prepare, "prepare", claim, done, data);
 }
 
-static void unprepare(struct dra_work *work, const struct dra_service_claim *claim, void *data)
+void dra_unprepare_claim(
+        struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data)
 {
-        hear(data, "unprepare", work, claim);
+        hear(prepare, "unprepare", claim, done, data);
+}
+
+void dra_prepare_abandon(struct dra_prepare *prepare UNUSED, const struct dra_service_claim *claim UNUSED)
+{
+}
+
+void dra_prepare_settle(struct dra_prepare *prepare UNUSED)
+{
 }
 
 static void start_driver(struct fixture *f, size_t i)
@@ -74,8 +87,8 @@ static void start_driver(struct fixture *f, size_t i)
         struct error err;
 
         driver->instance = i ? "second" : "first";
-        driver->service = dra_service_new(&(struct dra_service_options){
-                .loop = &f->loop, .backend = {.prepare = prepare, .unprepare = unprepare, .data = driver}});
+        driver->service = dra_service_new(
+                &(struct dra_service_options){.loop = &f->loop, .prepare = (struct dra_prepare *)driver});
         assert_ok(dra_registration_new(&driver->registration,
                           &(struct dra_registration_options){.loop = &f->loop,
                                   .registry = f->registry,

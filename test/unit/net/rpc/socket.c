@@ -651,6 +651,94 @@ static void test_grace_ends(void **state UNUSED)
         stage_done(&stage);
 }
 
+/* Reads up to the end of the connection, in whole frames; returns the last stream that GOAWAY names. */
+static int32_t read_goaway(struct stage *stage, int fd)
+{
+        uint8_t bytes[4096];
+        size_t size = 0;
+        ssize_t got;
+        int32_t last = -1;
+
+        while ((got = read(fd, bytes + size, sizeof(bytes) - size)) != 0) {
+                if (got > 0)
+                        size += (size_t)got;
+                else
+                        assert_int_equal(errno, EAGAIN);
+                run_some(stage, 1);
+        }
+        for (size_t at = 0; at < size;) {
+                size_t length = (size_t)bytes[at] << 16 | (size_t)bytes[at + 1] << 8 | bytes[at + 2];
+
+                if (bytes[at + 3] == NGHTTP2_GOAWAY)
+                        last = bytes[at + 9] << 24 | bytes[at + 10] << 16 | bytes[at + 11] << 8 | bytes[at + 12];
+                at += 9 + length;
+        }
+        return last;
+}
+
+static void stage_leave(struct stage *stage)
+{
+        rpc_server_leave(stage->server, on_server_closed, stage);
+        stage->server = NULL;
+        assert_false(stage->server_is_closed);
+}
+
+/* grpc fails a call that it cannot write, and repeats one that GOAWAY says has not begun. */
+static void test_a_client_that_still_writes_reads_that_the_server_leaves(void **state UNUSED)
+{
+        struct stage stage;
+        struct peer peer;
+        int fd;
+
+        stage_init(&stage, 0, 0);
+        peer_init(&peer);
+        peer_preface(&peer);
+        peer_request(&peer, 1, "/t.T/Hold", "\0\0\0\0\0", 5);
+        fd = dial(&stage);
+        assert_int_equal(write(fd, peer.out.data, peer.out.size), (ssize_t)peer.out.size);
+        run_until(&stage, &stage.bench.handled, 1);
+        stage_leave(&stage);
+        run_some(&stage, 20);
+        peer.out.size = 0;
+        peer_request(&peer, 3, "/t.T/Hold", "\0\0\0\0\0", 5);
+        assert_int_equal(write(fd, peer.out.data, peer.out.size), (ssize_t)peer.out.size);
+        run_some(&stage, 20);
+        assert_int_equal(write(fd, peer.out.data, peer.out.size), (ssize_t)peer.out.size);
+        assert_int_equal(read_goaway(&stage, fd), 0);
+        assert_int_equal(stage.bench.handled, 1);
+        assert_false(stage.server_is_closed);
+        close(fd);
+        run_until(&stage, &stage.disconnects, 1);
+        peer_done(&peer);
+        stage_done(&stage);
+}
+
+static void test_a_client_that_was_not_accepted_yet_reads_that_the_server_leaves(void **state UNUSED)
+{
+        struct stage stage;
+        int fd;
+
+        stage_init(&stage, 0, 0);
+        fd = dial(&stage);
+        stage_leave(&stage);
+        assert_int_equal(read_goaway(&stage, fd), 0);
+        close(fd);
+        stage_done(&stage);
+}
+
+static void test_a_server_leaves_though_a_client_does_not(void **state UNUSED)
+{
+        struct stage stage;
+        int fd;
+
+        stage_init(&stage, 0, 0);
+        fd = dial(&stage);
+        run_some(&stage, 20);
+        stage_leave(&stage);
+        stage_done(&stage);
+        close(fd);
+}
+
 static void test_a_server_that_is_not_there_fails_the_calls(void **state UNUSED)
 {
         struct outcome early = {0}, late = {0};
@@ -882,6 +970,9 @@ int main(void)
                 cmocka_unit_test(test_paths_that_cannot_be_are_errors),
                 cmocka_unit_test(test_a_polite_close_waits_for_the_calls),
                 cmocka_unit_test(test_grace_ends),
+                cmocka_unit_test(test_a_client_that_still_writes_reads_that_the_server_leaves),
+                cmocka_unit_test(test_a_client_that_was_not_accepted_yet_reads_that_the_server_leaves),
+                cmocka_unit_test(test_a_server_leaves_though_a_client_does_not),
                 cmocka_unit_test(test_a_server_that_is_not_there_fails_the_calls),
                 cmocka_unit_test(test_a_deadline_passes),
                 cmocka_unit_test(test_the_server_learns_of_a_cancelled_call_at_once),

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/strbuf.h"
-#include "node/dra/booking.h"
+#include "node/dra/wanted.h"
 
 #define GIB (UINT64_C(1) << 30)
 
@@ -97,7 +97,7 @@ static void test_what_the_record_has_is_booked_as_it_was(void **state UNUSED)
 /* By an agent that had no such thing. */
 static void test_a_record_without_allocations_has_one_for_each_result(void **state UNUSED)
 {
-        static const struct dra_prepared_result prepared[] = {
+        static struct dra_prepared_result prepared[] = {
                 {.unit = "GPU-0", .daemon = "GPU-0", .memory_bytes = GIB, .thread_percentage = 10},
                 {.unit = "GPU-0", .daemon = "GPU-0", .memory_bytes = GIB, .thread_percentage = 10}};
         const struct dra_prepared_claim recorded = {

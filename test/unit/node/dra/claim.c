@@ -36,7 +36,7 @@ static int read_claim(struct made *made, const char *results, const char *config
         *made = (struct made){.arena = ARENA_INIT};
         strbuf_printf(&text,
                 "{'metadata': {'uid': '" UID "'}, 'status': {'allocation': {'devices': {'results': %s, 'config': %s}},"
-                " 'reservedFor': [{'resource': 'pods', 'name': 'a', 'uid': 'p-1'}, {'resource': 'jobs', 'uid': 'j'}]}}",
+                " 'reservedFor': [{'resource': 'pods', 'name': 'a', 'uid': 'p-1'}, {'resource': 'jobs', 'uid': 'j'}, 7, {'resource': 'pods', 'uid': 'p-2'}]}}",
                 results, configs);
         for (size_t i = 0; i < text.size; i++)
                 if (text.data[i] == '\'')

@@ -46,13 +46,15 @@ static struct dra_prepared_claim claim_of(struct rig *rig, size_t n_env)
 {
         struct dra_prepared_result *results = ARENA_ARRAY(&rig->arena, struct dra_prepared_result, 2);
 
-        results[0] = (struct dra_prepared_result){.request = "main",
+        results[0] = (struct dra_prepared_result){.pool = "n1",
+                .request = "main",
                 .device = "gpu-0-shared",
                 .unit = "GPU-0",
                 .share_id = SHARE,
                 .cdi_id = dra_claim_cdi_id(&rig->arena, DRIVER, UID, "gpu-0-shared", SHARE),
                 .edits = {env, n_env, nodes, 1, mounts, 2}};
-        results[1] = (struct dra_prepared_result){.request = "whole",
+        results[1] = (struct dra_prepared_result){.pool = "n1",
+                .request = "whole",
                 .device = "gpu-1",
                 .unit = "GPU-1",
                 .cdi_id = dra_claim_cdi_id(&rig->arena, DRIVER, UID, "gpu-1", NULL),

@@ -150,59 +150,74 @@ static struct fake_asked take(struct fake_node *node, size_t i)
         return asked;
 }
 
-static void answer_allocation(const struct fake_node *node, const struct fake_asked *asked)
+static void fill_results(const struct fake_node *node, const struct fake_asked *asked)
 {
         static const struct dra_edit_node dev = {"/dev/nvidia0", "/dev/nvidia0", 0666, 0};
-        struct dra_allocated allocated[4] = {0};
-        char number[32];
-        const char *env[] = {number};
+        const char **env = ARENA_ARRAY(asked->arena, const char *, 1);
 
-        snprintf(number, sizeof(number), "NUMBER=%u", held_number(node, asked->uid));
-        for (size_t i = 0; i < asked->n_results; i++)
-                allocated[i] = (struct dra_allocated){.memory_bytes = asked->wanted[i].memory_bytes,
-                        .thread_percentage = asked->wanted[i].thread_percentage,
-                        .tier = "verified",
-                        .daemon = "GPU-0",
-                        .edits = {.env = env, .n_env = 1, .nodes = &dev, .n_nodes = 1}};
-        dra_prepare_allocated(asked->preparing, allocated);
+        env[0] = arena_printf(asked->arena, "NUMBER=%u", held_number(node, asked->uid));
+        for (size_t i = 0; i < asked->made->n_results; i++) {
+                struct dra_prepared_result *result = &asked->made->results[i];
+
+                result->tier = "verified";
+                result->daemon = "GPU-0";
+                result->edits = (struct dra_edits){.env = env, .n_env = 1, .nodes = &dev, .n_nodes = 1};
+        }
+}
+
+static void answer_reading(const struct fake_node *node, const struct fake_asked *asked)
+{
+        static const struct dra_wanted_rules rules = {.layout = &layout};
+        const struct dra_claim_asked wanted_claim = {
+                .namespace = "team", .name = "train", .uid = asked->uid, .driver = FAKE_DRIVER, .pool = POOL};
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        json_t *object = object_of(node, asked->uid);
+        const struct dra_wanted *wanted;
+        struct dra_claim claim;
+        struct error err;
+
+        if (dra_claim_read(&claim, &arena, object, &wanted_claim, &err) < 0) {
+                asked->read(NULL, NULL, &err, asked->data);
+        } else if (dra_wanted_read(&wanted, &arena, &claim, &rules, &err) < 0) {
+                error_raise_prefix(&err, "ResourceClaim team/train");
+                asked->read(NULL, NULL, &err, asked->data);
+        } else {
+                asked->read(&claim, wanted, NULL, asked->data);
+        }
+        json_decref(object);
 }
 
 void fake_answer(struct fake_node *node, size_t i)
 {
         struct fake_asked asked;
-        json_t *object;
 
         fake_change(node, i);
         asked = take(node, i);
-        switch (asked.kind) {
-        case FAKE_READ:
-                object = object_of(node, asked.uid);
-                dra_prepare_read(asked.preparing, object);
-                json_decref(object);
-                break;
-        case FAKE_ALLOCATE:
-                answer_allocation(node, &asked);
-                break;
-        case FAKE_RELEASE:
-                dra_prepare_released(asked.preparing);
-                break;
+        if (asked.kind == FAKE_READ) {
+                answer_reading(node, &asked);
+                return;
         }
+        if (asked.kind == FAKE_ALLOCATE)
+                fill_results(node, &asked);
+        asked.done(NULL, asked.data);
 }
 
 void fake_refuse(struct fake_node *node, size_t i, const struct error *err)
 {
         struct fake_asked asked = take(node, i);
 
-        dra_prepare_refuse(asked.preparing, err);
+        if (asked.kind == FAKE_READ)
+                asked.read(NULL, NULL, err, asked.data);
+        else
+                asked.done(err, asked.data);
 }
 
-static struct fake_asked *ask(
-        struct fake_node *node, enum fake_kind kind, struct dra_preparing *preparing, const char *uid)
+static struct fake_asked *ask(struct fake_node *node, enum fake_kind kind, const char *uid, void *data)
 {
         struct fake_asked *asked = &node->asked[node->n_asked++];
 
         assert_in_range(node->n_asked, 1, FAKE_ASKED_MAX);
-        *asked = (struct fake_asked){.kind = kind, .preparing = preparing};
+        *asked = (struct fake_asked){.kind = kind, .data = data};
         snprintf(asked->uid, sizeof(asked->uid), "%s", uid);
         return asked;
 }
@@ -213,41 +228,52 @@ static void asked_for(struct fake_node *node)
                 fake_answer(node, node->n_asked - 1);
 }
 
-static void read_claim(struct dra_preparing *preparing, const struct dra_service_claim *claim, void *data)
+/* ---- the steps ---- */
+
+/* What fake_start() has given as all of them. */
+static struct fake_node *fake_of(const void *steps)
 {
-        struct fake_node *node = data;
+        return (struct fake_node *)(uintptr_t)steps;
+}
+
+void dra_reading_begin(
+        struct dra_readings *readings, const struct dra_service_claim *claim, dra_reading_done_fn *done, void *data)
+{
+        struct fake_node *node = fake_of(readings);
 
         assert_string_equal(claim->namespace, "team");
         assert_string_equal(claim->name, "train");
         node->n_reads++;
-        ask(node, FAKE_READ, preparing, claim->uid);
+        ask(node, FAKE_READ, claim->uid, data)->read = done;
         asked_for(node);
 }
 
-static void abandon(struct dra_preparing *preparing, void *data)
+void dra_reading_abandon(struct dra_readings *readings, const void *data)
 {
-        struct fake_node *node = data;
+        struct fake_node *node = fake_of(readings);
         struct error err;
 
         error_raise(&err, ERROR_UNAVAILABLE, "abandoned");
         for (size_t i = 0; i < node->n_asked; i++)
-                if (node->asked[i].kind == FAKE_READ && node->asked[i].preparing == preparing) {
+                if (node->asked[i].kind == FAKE_READ && node->asked[i].data == data) {
                         fake_refuse(node, i, &err);
                         return;
                 }
         fail_msg("what is not being read was abandoned");
 }
 
-static void make_allocation(
-        struct dra_preparing *preparing, const struct dra_claim *claim, const struct dra_wanted *wanted, void *data)
+void dra_allocate(struct dra_allocator *allocator, const struct dra_claim *claim, const struct dra_wanted *wanted,
+        struct dra_prepared_claim *made, struct arena *arena, dra_allocator_done_fn *done, void *data)
 {
-        struct fake_node *node = data;
-        struct fake_asked *asked = ask(node, FAKE_ALLOCATE, preparing, claim->uid);
+        struct fake_node *node = fake_of(allocator);
+        struct fake_asked *asked = ask(node, FAKE_ALLOCATE, claim->uid, data);
         struct error err;
 
-        asked->n_results = claim->n_results;
-        assert_in_range(asked->n_results, 1, ARRAY_SIZE(asked->wanted));
-        memcpy(asked->wanted, wanted, asked->n_results * sizeof(*wanted));
+        assert_int_equal(made->n_results, claim->n_results);
+        assert_ptr_equal(wanted->result, claim->results);
+        asked->made = made;
+        asked->arena = arena;
+        asked->done = done;
         if (node->refuses_allocations) {
                 error_raise(&err, ERROR_EXHAUSTED, "no memory left");
                 fake_change(node, node->n_asked - 1); /* half of it may be made */
@@ -257,15 +283,18 @@ static void make_allocation(
         asked_for(node);
 }
 
-static void release(struct dra_preparing *preparing, const char *uid, void *data)
+void dra_release(struct dra_allocator *allocator, const char *uid, dra_allocator_done_fn *done, void *data)
 {
-        ask(data, FAKE_RELEASE, preparing, uid);
-        asked_for(data);
+        struct fake_node *node = fake_of(allocator);
+
+        ask(node, FAKE_RELEASE, uid, data)->done = done;
+        asked_for(node);
 }
 
-static int write_cdi(const struct dra_prepared_claim *claim, void *data, struct error *err)
+int dra_allocator_write_cdi(
+        const struct dra_allocator *allocator, const struct dra_prepared_claim *claim, struct error *err)
 {
-        struct fake_node *node = data;
+        struct fake_node *node = fake_of(allocator);
         int result;
 
         if (node->fails_writes)
@@ -276,9 +305,9 @@ static int write_cdi(const struct dra_prepared_claim *claim, void *data, struct 
         return result;
 }
 
-static int remove_cdi(const char *uid, void *data, struct error *err)
+int dra_allocator_remove_cdi(const struct dra_allocator *allocator, const char *uid, struct error *err)
 {
-        struct fake_node *node = data;
+        struct fake_node *node = fake_of(allocator);
         int result;
 
         if (node->fails_removals)
@@ -289,21 +318,17 @@ static int remove_cdi(const char *uid, void *data, struct error *err)
         return result;
 }
 
-static void show_prepared(const struct dra_prepared_claim *claim, void *data)
+void dra_status_send_prepared(struct dra_status_sender *sender, const struct dra_prepared_claim *claim)
 {
-        struct fake_node *node = data;
-
         assert_int_equal(claim->state, DRA_PREPARED_DONE);
         assert_string_equal(claim->name, "train");
-        node->n_prepared++;
+        fake_of(sender)->n_prepared++;
 }
 
-static void show_unprepared(const struct dra_service_claim *claim, void *data)
+void dra_status_send_removed(struct dra_status_sender *sender, const struct dra_service_claim *claim)
 {
-        struct fake_node *node = data;
-
         assert_string_equal(claim->name, "train");
-        node->n_unprepared++;
+        fake_of(sender)->n_unprepared++;
 }
 
 /* ---- the process ---- */
@@ -314,13 +339,10 @@ void fake_start(struct fake_node *node, const char *boot_id)
         node->prepare = dra_prepare_new(&(struct dra_prepare_options){
                 .record = node->record,
                 .driver = FAKE_DRIVER,
-                .pool = POOL,
-                .node = {read_claim, abandon, make_allocation, release, write_cdi, remove_cdi, show_prepared,
-                        show_unprepared, node},
+                .readings = (struct dra_readings *)node,
+                .allocator = (struct dra_allocator *)node,
+                .status = (struct dra_status_sender *)node,
         });
-        dra_prepare_set_rules(node->prepare,
-                &(struct dra_wanted_rules){.layout = &layout,
-                        .kinds = 1U << DRA_DEVICE_SHARED | 1U << DRA_DEVICE_WHOLE | 1U << DRA_DEVICE_MIG_CANDIDATE});
 }
 
 void fake_stop(struct fake_node *node)

@@ -1,6 +1,7 @@
 /*
- * A node for node/dra/prepare.h whose ledger, CDI files and record are files of one folder, so that they outlive
- * whoever is killed. What it is asked for waits in |asked| until the test answers, or is answered at once.
+ * The steps of node/dra/prepare.h (node/dra/reading.h, node/dra/allocation.h), with which a test is linked instead of the
+ * real ones: ledger, CDI files and record are files of one folder, so that they outlive a process that is killed. What
+ * is asked for waits in |asked| until the test answers, or is answered at once.
  *
  * Each allocation has a new number, which is in the ledger's file, in the CDI file and in the record: so it shows when
  * they are not of the same allocation.
@@ -20,10 +21,12 @@ enum fake_kind { FAKE_READ, FAKE_ALLOCATE, FAKE_RELEASE };
 
 struct fake_asked {
         enum fake_kind kind;
-        struct dra_preparing *preparing;
         char uid[64];
-        size_t n_results;
-        struct dra_wanted wanted[4]; /* limits only */
+        struct dra_prepared_claim *made; /* of FAKE_ALLOCATE, with its arena; else NULL */
+        struct arena *arena;
+        dra_reading_done_fn *read;
+        dra_allocator_done_fn *done;
+        void *data;
 };
 
 struct fake_node {

@@ -109,7 +109,7 @@ static void test_all_forms_of_a_gpu_consume_all_of_its_counters(void **state UNU
         static const char *const names[] = {"gpu-3", "gpu-3-shared", "gpu-3-timeslice"};
         _cleanup_(fixture_done) struct fixture fixture = fixture_of("h100x8-nvswitch");
 
-        fixture.options.time_slicing = true;
+        fixture.options.config.time_slicing = true;
         names_of(&fixture);
         for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
                 const struct dra_device *device = dra_layout_find(fixture.layout, names[i]);
@@ -129,8 +129,8 @@ static void test_what_is_shared_is_the_usable_memory_all_threads_and_the_drivers
         _cleanup_(fixture_done) struct fixture fixture = fixture_of("h100x8-nvswitch");
         const struct dra_capacity *memory;
 
-        fixture.options.has_memory_reserve = true;
-        fixture.options.memory_reserve_mib = 1024;
+        fixture.options.config.has_memory_reserve = true;
+        fixture.options.config.memory_reserve_mib = 1024;
         names_of(&fixture);
         assert_int_equal(value_of(&fixture, "gpu-0", "memory"), fixture.inventory->gpus[0].memory / MIB * MIB);
         assert_int_equal(
@@ -157,8 +157,8 @@ static void test_presets_stay_within_what_there_is(void **state UNUSED)
                 const struct dra_device *device;
                 uint64_t memory;
 
-                fixture.options.default_memory_mib = table[i].memory_mib;
-                fixture.options.default_thread_percentage = table[i].threads;
+                fixture.options.config.default_memory_mib = table[i].memory_mib;
+                fixture.options.config.default_thread_percentage = table[i].threads;
                 names_of(&fixture);
                 device = dra_layout_find(fixture.layout, "gpu-0-shared");
                 memory = dra_device_capacity(device, "memory")->value;
@@ -193,9 +193,9 @@ static void test_what_is_offered_is_what_there_is(void **state UNUSED)
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
                 _cleanup_(fixture_done) struct fixture fixture = fixture_of(table[i].scenario);
 
-                fixture.options.whole = table[i].whole;
-                fixture.options.mps = table[i].mps;
-                fixture.options.time_slicing = table[i].time_slicing;
+                fixture.options.config.whole = table[i].whole;
+                fixture.options.config.mps = table[i].mps;
+                fixture.options.config.time_slicing = table[i].time_slicing;
                 assert_string_equal(names_of(&fixture), table[i].names);
                 assert_int_equal(fixture.layout->n_counter_sets, table[i].n_counter_sets);
         }
@@ -248,8 +248,8 @@ static void test_what_is_withdrawn_is_not_offered(void **state UNUSED)
         struct mig_device devices[8];
         struct gpu *gpus = fixture.inventory->gpus;
 
-        fixture.options.whole = true;
-        fixture.options.mps = false;
+        fixture.options.config.whole = true;
+        fixture.options.config.mps = false;
         gpus[0].is_withdrawn = gpus[1].is_withdrawn = true;
         for (size_t i = 0; i < gpus[1].n_mig_devices; i++) {
                 devices[i] = gpus[1].mig_devices[i];
@@ -273,8 +273,8 @@ static void test_without_a_feature_it_is_whole_units_or_static_shares_and_never_
                 fixture.options.features = features[i];
                 assert_string_equal(names_of(&fixture), "gpu-0 gpu-1 gpu-2 gpu-3");
                 assert_true(fixture.layout->is_safe);
-                fixture.options.fallback = DRA_FALLBACK_SHARES;
-                fixture.options.shares = 2;
+                fixture.options.config.fallback = DRA_FALLBACK_SHARES;
+                fixture.options.config.shares = 2;
                 assert_string_equal(names_of(&fixture), "gpu-0-share-0 gpu-0-share-1 gpu-1-share-0 gpu-1-share-1 "
                                                         "gpu-2-share-0 gpu-2-share-1 gpu-3-share-0 gpu-3-share-1");
                 assert_int_equal(fixture.layout->n_counter_sets, 0);
@@ -301,10 +301,10 @@ static void test_for_a_scheduler_that_forgets_shares_each_unit_has_one_form_and_
                 _cleanup_(fixture_done) struct fixture fixture = fixture_of("v100x4");
 
                 fixture.options.forgetful = "v1.36.1";
-                fixture.options.whole = table[i].whole;
-                fixture.options.mps = table[i].mps;
-                fixture.options.time_slicing = table[i].time_slicing;
-                fixture.options.one_form = table[i].one_form;
+                fixture.options.config.whole = table[i].whole;
+                fixture.options.config.mps = table[i].mps;
+                fixture.options.config.time_slicing = table[i].time_slicing;
+                fixture.options.config.one_form = table[i].one_form;
                 assert_string_equal(names_of(&fixture), table[i].names);
                 assert_int_equal(fixture.layout->n_counter_sets, 0);
                 assert_false(fixture.layout->is_safe);
@@ -324,7 +324,7 @@ static void test_a_unit_that_claims_have_keeps_its_form_where_it_has_one_form(vo
         fixture.options.held = held;
         fixture.options.n_held = ARRAY_SIZE(held);
         assert_string_equal(names_of(&fixture), "gpu-0-shared gpu-3-shared gpu-1-timeslice gpu-2");
-        fixture.options.one_form = DRA_ONE_FORM_WHOLE;
+        fixture.options.config.one_form = DRA_ONE_FORM_WHOLE;
         assert_string_equal(names_of(&fixture), "gpu-0-shared gpu-1-timeslice gpu-3 gpu-2");
         fixture.options.forgetful = NULL;
         assert_string_equal(
@@ -345,7 +345,7 @@ static void test_where_one_form_is_asked_for_a_scheduler_may_forget(void **state
         _cleanup_(fixture_done) struct fixture fixture = fixture_of("v100x4");
 
         fixture.options.forgetful = "v1.36.1";
-        fixture.options.whole = false;
+        fixture.options.config.whole = false;
         assert_string_equal(names_of(&fixture), "gpu-0-shared gpu-1-shared gpu-2-shared gpu-3-shared");
         assert_null(fixture.layout->one_form);
         assert_int_equal(fixture.layout->n_notes, 0);
@@ -356,12 +356,12 @@ static void test_a_feature_that_nothing_needs_may_be_off(void **state UNUSED)
         _cleanup_(fixture_done) struct fixture fixture = fixture_of("v100x4");
 
         fixture.options.features = (struct dra_features){0};
-        fixture.options.mps = false;
+        fixture.options.config.mps = false;
         names_of(&fixture);
         assert_false(fixture.layout->is_safe);
         fixture.options.features.consumable_capacity = true;
-        fixture.options.mps = true;
-        fixture.options.whole = false;
+        fixture.options.config.mps = true;
+        fixture.options.config.whole = false;
         names_of(&fixture);
         assert_false(fixture.layout->is_safe);
 }
@@ -371,8 +371,8 @@ static void test_more_shares_than_a_unit_holds_make_it_whole(void **state UNUSED
         _cleanup_(fixture_done) struct fixture fixture = fixture_of("v100x4");
 
         fixture.options.features.partitionable_devices = false;
-        fixture.options.fallback = DRA_FALLBACK_SHARES;
-        fixture.options.shares = 49;
+        fixture.options.config.fallback = DRA_FALLBACK_SHARES;
+        fixture.options.config.shares = 49;
         assert_string_equal(names_of(&fixture), "gpu-0 gpu-1 gpu-2 gpu-3");
         assert_int_equal(fixture.layout->n_notes, 4);
         assert_string_equal(fixture.layout->notes[0],
@@ -425,9 +425,9 @@ static void test_memory_that_the_configuration_says_is_offered_where_nvml_report
                 _cleanup_(fixture_done) struct fixture fixture = {.options = DRA_OPTIONS_DEFAULT};
                 struct gpu *gpu;
 
-                fixture.options.memory_mib = 65536;
-                fixture.options.has_memory_reserve = true;
-                fixture.options.memory_reserve_mib = 1024;
+                fixture.options.config.memory_mib = 65536;
+                fixture.options.config.has_memory_reserve = true;
+                fixture.options.config.memory_reserve_mib = 1024;
                 fixture.inventory = inventory_new();
                 fixture.inventory->gpus = ARENA_NEW(&fixture.inventory->arena, struct gpu);
                 fixture.inventory->n_gpus = 1;
@@ -475,7 +475,7 @@ static void test_candidates_go_from_small_to_large_and_first_where_they_are_in_t
         const struct dra_device *device;
 
         fixture.inventory->n_gpus = 1;
-        fixture.options.mps = false;
+        fixture.options.config.mps = false;
         simulated_mig(&fixture.options, &fixture.arena, fixture.inventory);
         assert_string_equal(names_of(&fixture),
                 "gpu-0-mig-1g-5gb-at-6 gpu-0-mig-1g-5gb-at-4 gpu-0-mig-1g-5gb-at-5 gpu-0-mig-1g-5gb-at-0 "
@@ -554,7 +554,7 @@ static void test_what_prepare_made_is_no_device_of_its_own_where_no_more_is_made
 
         fixture.inventory->n_gpus = 1;
         simulated_mig(&fixture.options, &fixture.arena, fixture.inventory);
-        fixture.options.dynamic_mig = false;
+        fixture.options.config.dynamic_mig = false;
         add_instance(&fixture, true);
         assert_string_equal(names_of(&fixture), "");
         add_instance(&fixture, false);

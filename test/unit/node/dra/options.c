@@ -1,7 +1,7 @@
 #include "unit.h"
 
 #include "base/macro.h"
-#include "node/dra/options.h"
+#include "node/dra/layout.h"
 
 static const struct gpu gpus[] = {
         {.uuid = "GPU-a", .index = 0}, {.uuid = "GPU-b", .index = 1}, {.uuid = "GPU-c", .index = 2}};
@@ -49,17 +49,18 @@ static void test_the_layout_gets_what_the_configuration_says(void **state UNUSED
         struct arena arena = ARENA_INIT;
         const struct dra_options options = dra_options_from(&config, &inventory, NULL, 0, &arena);
 
-        assert_true(!options.whole && options.mps && options.time_slicing && !options.dynamic_mig);
-        assert_int_equal(options.slots, 8);
-        assert_int_equal(options.default_memory_mib, 4096);
-        assert_int_equal(options.default_thread_percentage, 20);
-        assert_int_equal(options.default_clients, 2);
-        assert_int_equal(options.memory_mib, 65536);
-        assert_true(options.has_memory_reserve);
-        assert_int_equal(options.memory_reserve_mib, 512);
-        assert_int_equal(options.fallback, DRA_FALLBACK_SHARES);
-        assert_int_equal(options.one_form, DRA_ONE_FORM_WHOLE);
-        assert_int_equal(options.shares, 7);
+        assert_true(!options.config.whole && options.config.mps && options.config.time_slicing &&
+                    !options.config.dynamic_mig);
+        assert_int_equal(options.config.slots, 8);
+        assert_int_equal(options.config.default_memory_mib, 4096);
+        assert_int_equal(options.config.default_thread_percentage, 20);
+        assert_int_equal(options.config.default_clients, 2);
+        assert_int_equal(options.config.memory_mib, 65536);
+        assert_true(options.config.has_memory_reserve);
+        assert_int_equal(options.config.memory_reserve_mib, 512);
+        assert_int_equal(options.config.fallback, DRA_FALLBACK_SHARES);
+        assert_int_equal(options.config.one_form, DRA_ONE_FORM_WHOLE);
+        assert_int_equal(options.config.shares, 7);
         assert_true(options.features.consumable_capacity && options.features.partitionable_devices &&
                     options.features.device_taints);
         arena_done(&arena);
@@ -116,7 +117,7 @@ static void test_an_instance_is_ours_by_its_placement_and_its_mig_device(void **
                 struct arena arena = ARENA_INIT;
                 const struct dra_options options = dra_options_from(&dynamic, &cut, &table[i].made, 1, &arena);
 
-                assert_true(options.dynamic_mig);
+                assert_true(options.config.dynamic_mig);
                 assert_int_equal(options.n_mig_gpus, 1);
                 assert_int_equal(options.mig_gpus[0].n_profiles, 1);
                 assert_int_equal(mask_of_ours(&options), table[i].mask);

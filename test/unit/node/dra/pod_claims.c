@@ -152,23 +152,15 @@ static void test_another_claim_counts_if_it_has_a_share_and_the_pod_uses_it(void
 static void test_the_pods_of_a_claim_that_use_others_come_one_by_one(void **state UNUSED)
 {
         const struct ledger_claim_state states[] = {{&without, true}, {&by_mps, false}};
-        json_error_t error;
-        json_t *claim = json_loads(
-                "{\"status\": {\"reservedFor\": [{\"name\": \"one\", \"uid\": \"p0\"}, 7, "
-                "{\"name\": \"two\", \"uid\": \"p1\"}, {\"uid\": \"p2\"}, {\"name\": \"four\", \"uid\": \"p2\"}]}}",
-                0, &error);
-        const json_t *user;
+        static const struct ledger_claim_pod three[] = {{"p0", "one"}, {"p1", "two"}, {"p2", "four"}};
+        const struct dra_claim claim = {.uid = "u9", .pods = three, .n_pods = ARRAY_SIZE(three)};
         size_t position = 0;
 
-        assert_non_null(claim);
-        user = dra_pod_with_others(claim, "u9", states, ARRAY_SIZE(states), &position);
-        assert_string_equal(json_string_value(json_object_get(user, "name")), "two");
-        user = dra_pod_with_others(claim, "u9", states, ARRAY_SIZE(states), &position);
-        assert_string_equal(json_string_value(json_object_get(user, "name")), "four");
-        assert_null(dra_pod_with_others(claim, "u9", states, ARRAY_SIZE(states), &position));
+        assert_string_equal(dra_pod_with_others(&claim, states, ARRAY_SIZE(states), &position)->name, "two");
+        assert_string_equal(dra_pod_with_others(&claim, states, ARRAY_SIZE(states), &position)->name, "four");
+        assert_null(dra_pod_with_others(&claim, states, ARRAY_SIZE(states), &position));
         position = 0;
-        assert_null(dra_pod_with_others(claim, "u9", states, 1, &position));
-        json_decref(claim);
+        assert_null(dra_pod_with_others(&claim, states, 1, &position));
 }
 
 int main(void)

@@ -248,7 +248,7 @@ static void test_a_refused_allocation_is_taken_back(void **state UNUSED)
         fake_done(&node);
 }
 
-static const struct dra_prepared_result *recorded(const struct fake_node *node, size_t i)
+static struct dra_prepared_result *recorded(const struct fake_node *node, size_t i)
 {
         const struct dra_prepared_claim *claim = dra_record_find(node->record, fake_uid(i));
 
@@ -263,7 +263,8 @@ static void set_instance(const struct fake_node *node, enum dra_instance_state s
         struct error err;
 
         assert_int_equal(node->asked[0].kind, FAKE_ALLOCATE);
-        assert_ok(dra_prepare_instances(node->asked[0].preparing, &instance, &err), &err);
+        assert_ok(dra_record_put_instances(node->record, node->asked[0].made, node->asked[0].arena, &instance, &err),
+                &err);
 }
 
 static void test_what_is_made_of_a_candidate_is_recorded_before_and_after(void **state UNUSED)

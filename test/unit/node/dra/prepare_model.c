@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "chance.h"
-#include "node/dra/booking.h"
+#include "node/dra/wanted.h"
 #include "fake_node.h"
 
 #define N_CLAIMS 4
@@ -128,10 +128,9 @@ static void answer_one(struct model *model)
 /* Kubelet's stream has ended: what is not begun to be made fails, the rest goes on. */
 static void give_up(struct model *model, size_t i)
 {
-        const struct dra_service_backend backend = dra_prepare_backend(model->node.prepare);
         const struct dra_service_claim claim = fake_claim(i);
 
-        backend.abandon(&claim, backend.data);
+        dra_prepare_abandon(model->node.prepare, &claim);
 }
 
 static void lose_cdi_file(struct model *model, size_t i)

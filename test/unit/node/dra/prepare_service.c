@@ -34,8 +34,7 @@ static void rig_init(struct rig *rig)
         fake_init(&rig->node);
         fake_start(&rig->node, "boot-1");
         dra_socket_open(&rig->socket, rig->node.folder,
-                (struct dra_service_options){
-                        .backend = dra_prepare_backend(rig->node.prepare), .lock_directory = rig->node.folder});
+                (struct dra_service_options){.prepare = rig->node.prepare, .lock_directory = rig->node.folder});
 }
 
 static void rig_done(struct rig *rig)

@@ -22,8 +22,9 @@ static const struct dra_edit_node nodes[] = {
         {"/dev/nvidia0", "/dev/nvidia0", 0666, 0}, {"/dev/b", "/root/dev/b", 0660, 44}};
 static const struct dra_edit_mount mounts[] = {{"/run/mps/a", "/mps/a", true}, {"/usr/lib/x", "/usr/lib/x", false}};
 
-static const struct dra_prepared_result results[] = {
-        {.request = "main",
+static struct dra_prepared_result results[] = {
+        {.pool = "n1",
+                .request = "main",
                 .device = "gpu-0-shared",
                 .unit = "GPU-0",
                 .share_id = "e7a17ed6-d8c3-4e50-8bf1-502a38e8773d",
@@ -33,7 +34,8 @@ static const struct dra_prepared_result results[] = {
                 .daemon = "GPU-0",
                 .cdi_id = "gpu.warpshare.dev/claim=a",
                 .edits = {env, 2, nodes, 2, mounts, 2}},
-        {.request = "other",
+        {.pool = "n1",
+                .request = "other",
                 .device = "gpu-1",
                 .unit = "GPU-1",
                 .is_admin = true,
@@ -53,20 +55,23 @@ static const struct dra_prepared_claim claim_b = {.uid = UID_B,
         .results = &results[1],
         .n_results = 1};
 
-static const struct dra_prepared_result candidates[] = {
-        {.request = "main",
+static struct dra_prepared_result candidates[] = {
+        {.pool = "n1",
+                .request = "main",
                 .device = "gpu-0-mig-1g-10gb-at-4",
                 .unit = "MIG-a",
                 .has_instance = true,
                 .instance = {"GPU-0", 19, 4, DRA_INSTANCE_MADE, "MIG-a"},
                 .cdi_id = "gpu.warpshare.dev/claim=a"},
-        {.request = "main",
+        {.pool = "n1",
+                .request = "main",
                 .device = "gpu-0-mig-1g-10gb-at-5",
                 .unit = "GPU-0",
                 .has_instance = true,
                 .instance = {"GPU-0", 19, 5, DRA_INSTANCE_MAKING, NULL},
                 .cdi_id = "gpu.warpshare.dev/claim=b"},
-        {.request = "main",
+        {.pool = "n1",
+                .request = "main",
                 .device = "gpu-0-mig-1g-10gb-at-6",
                 .unit = "GPU-0",
                 .has_instance = true,
@@ -304,7 +309,8 @@ static void test_what_could_not_be_read_is_not_written(void **state UNUSED)
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-                const struct dra_prepared_result result = {.request = "main",
+                struct dra_prepared_result result = {.pool = "n1",
+                        .request = "main",
                         .device = cases[i].device,
                         .unit = "GPU-0",
                         .thread_percentage = cases[i].percentage,

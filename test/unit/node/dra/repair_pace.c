@@ -2,7 +2,7 @@
 #include "unit.h"
 
 #include "base/macro.h"
-#include "node/dra/repair_pace.h"
+#include "node/dra/reconcile.h"
 
 #define WRITES 3 /* of a repair */
 #define MOST_MS UINT64_C(60000)

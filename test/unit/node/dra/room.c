@@ -65,7 +65,8 @@ static void rig_done(struct rig *rig)
 
 static void prepared(struct rig *rig, const char *uid, const char *device, enum dra_instance_state state)
 {
-        const struct dra_prepared_result result = {.request = "gpu",
+        struct dra_prepared_result result = {.pool = "n1",
+                .request = "gpu",
                 .device = device,
                 .unit = state == DRA_INSTANCE_MADE ? "MIG-x" : GPU,
                 .has_instance = true,
@@ -81,7 +82,7 @@ static void prepared(struct rig *rig, const char *uid, const char *device, enum 
 
 static enum dra_room_state look(struct rig *rig, const char *uid, const char *device)
 {
-        const struct dra_claim_result result = {.request = "gpu", .device = device};
+        const struct dra_claim_result result = {.pool = "n1", .request = "gpu", .device = device};
         const struct dra_claim claim = {
                 .namespace = "team", .name = uid, .uid = uid, .results = &result, .n_results = 1};
         const struct dra_wanted wanted = {.result = &result, .device = dra_layout_find(&layout, device)};

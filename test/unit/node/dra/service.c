@@ -1,6 +1,6 @@
 /*
- * The service between a client of ours and a backend that answers when the test says, on a real socket; and a real
- * kubelet's connection, fed whole and cut at every byte.
+ * The service between a client of ours and functions in place of node/dra/prepare.h that answer when the test says, on a
+ * real socket; and a real kubelet's connection, fed whole and cut at every byte.
  */
 #include "socket.h"
 
@@ -17,20 +17,26 @@
 #include "base/file.h"
 #include "base/io/lock.h"
 #include "base/io/loop.h"
+#include "node/dra/prepare.h"
 #include "node/kubelet/protobuf.h"
 
 #define V1 "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/"
 #define V1BETA1 "/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/"
 #define PATIENCE_MS 60000
 
+struct work {
+        dra_prepare_done_fn *done;
+        void *data;
+};
+
 struct rig {
         char folder[64];
         struct dra_socket socket;
         bool answers_at_once;
         char log[1024]; /* "prepare UID\n", … */
-        struct dra_work *works[64];
+        struct work works[64];
         size_t n_works;
-        struct lock *other; /* on_idle() tries it; NULL: it does not */
+        struct lock *other; /* dra_prepare_settle() tries it; NULL: it does not */
         unsigned int n_idle;
         char abandoned[64]; /* UID of the last one */
 };
@@ -42,38 +48,45 @@ struct reply {
         char log[1024]; /* "UID=error devices share\n", … */
 };
 
-static void begin_work(struct rig *rig, const char *kind, struct dra_work *work, const struct dra_service_claim *claim)
+static struct rig *rig_of(struct dra_prepare *prepare)
+{
+        return (struct rig *)prepare;
+}
+
+static void begin_work(
+        struct rig *rig, const char *kind, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data)
 {
         size_t length = strlen(rig->log);
 
         snprintf(rig->log + length, sizeof(rig->log) - length, "%s %s\n", kind, claim->uid);
         if (rig->answers_at_once)
-                dra_work_succeed(work, NULL, 0);
+                done(NULL, 0, NULL, data);
         else
-                rig->works[rig->n_works++] = work;
+                rig->works[rig->n_works++] = (struct work){done, data};
 }
 
-static void prepare(struct dra_work *work, const struct dra_service_claim *claim, void *data)
+void dra_prepare_claim(
+        struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data)
 {
-        begin_work(data, "prepare", work, claim);
+        begin_work(rig_of(prepare), "prepare", claim, done, data);
 }
 
-static void unprepare(struct dra_work *work, const struct dra_service_claim *claim, void *data)
+void dra_unprepare_claim(
+        struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data)
 {
-        begin_work(data, "unprepare", work, claim);
+        begin_work(rig_of(prepare), "unprepare", claim, done, data);
 }
 
-static void abandon(const struct dra_service_claim *claim, void *data)
+void dra_prepare_abandon(struct dra_prepare *prepare, const struct dra_service_claim *claim)
 {
-        struct rig *rig = data;
+        struct rig *rig = rig_of(prepare);
 
         snprintf(rig->abandoned, sizeof(rig->abandoned), "%s", claim->uid);
 }
 
-static void on_idle(void *data)
+void dra_prepare_settle(struct dra_prepare *prepare)
 {
-        struct rig *rig = data;
-
+        struct rig *rig = rig_of(prepare);
         struct error err;
 
         rig->n_idle++;
@@ -87,7 +100,7 @@ static void rig_init(struct rig *rig, uint64_t timeout_ms, bool has_lock)
         strcpy(rig->folder, "/tmp/dra-service-XXXXXX");
         assert_non_null(mkdtemp(rig->folder));
         dra_socket_open(&rig->socket, rig->folder,
-                (struct dra_service_options){.backend = {prepare, unprepare, abandon, on_idle, rig},
+                (struct dra_service_options){.prepare = (struct dra_prepare *)rig,
                         .lock_directory = has_lock ? rig->folder : NULL,
                         .timeout_ms = timeout_ms,
                         .resend_ms = 20});
@@ -196,7 +209,7 @@ static void await_requests(struct rig *rig, size_t count)
                 loop_run_until(&rig->socket.loop, has_requests, &(struct expected_requests){rig, count}, PATIENCE_MS));
 }
 
-static void succeed(struct dra_work *work)
+static void succeed(struct work work)
 {
         const char *const requests[] = {"gpu"};
         const char *const ids[] = {"warpshare.dev/claim=u-gpu"};
@@ -208,7 +221,7 @@ static void succeed(struct dra_work *work)
                 .n_cdi_device_ids = 1,
                 .share_id = "share-1"};
 
-        dra_work_succeed(work, &device, 1);
+        work.done(&device, 1, NULL, work.data);
 }
 
 /* ---- answers ---- */
@@ -224,7 +237,7 @@ static void test_every_claim_has_its_own_answer_and_v1_has_the_share_id(void **s
         await_requests(&rig, 1);
         assert_string_equal(rig.log, "prepare a\nprepare b\n");
         error_raise(&err, ERROR_EXHAUSTED, "no memory left");
-        dra_work_fail(rig.works[1], &err);
+        rig.works[1].done(NULL, 0, &err, rig.works[1].data);
         succeed(rig.works[0]);
         await_reply(&rig, &reply);
         assert_int_equal(reply.status, RPC_OK);
@@ -289,7 +302,7 @@ static void test_two_requests_for_one_claim_share_the_work_and_its_opposite_wait
         assert_string_equal(second.log, "a= 1 share-1\n");
         assert_string_equal(rig.log, "prepare a\nunprepare a\n");
         assert_false(third.ended);
-        dra_work_succeed(rig.works[1], NULL, 0);
+        rig.works[1].done(NULL, 0, NULL, rig.works[1].data);
         await_reply(&rig, &third);
         assert_string_equal(third.log, "a= 0 \n");
         assert_int_equal(dra_service_works(rig.socket.service), 0);
@@ -363,7 +376,7 @@ static void test_a_result_that_comes_after_the_service_is_closed_is_dropped(void
 {
         struct rig rig;
         struct reply reply;
-        struct dra_work *work;
+        struct work work;
 
         rig_init(&rig, 0, true);
         ask(&rig, V1 "NodePrepareResources", "a", &reply);

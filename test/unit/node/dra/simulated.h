@@ -41,7 +41,7 @@ static inline void simulated_mig(struct dra_options *options, struct arena *aren
 {
         struct dra_mig_gpu *gpus = ARENA_ARRAY(arena, struct dra_mig_gpu, inventory->n_gpus);
 
-        options->dynamic_mig = true;
+        options->config.dynamic_mig = true;
         options->mig_gpus = gpus;
         options->n_mig_gpus = 0;
         for (size_t i = 0; i < inventory->n_gpus; i++) {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "node/dra/reconcile.h"
 #include "node/dra/slices.h"
 #include "simulated.h"
 
@@ -156,7 +157,7 @@ static void test_a_device_says_the_same_alone_as_among_others(void **state UNUSE
         json_t *slices, *slice;
         size_t i;
 
-        layout_options.time_slicing = true;
+        layout_options.config.time_slicing = true;
         simulated_mig(&layout_options, &arena, inventory);
         layout = dra_layout_build(&arena, inventory, &layout_options);
         one = *layout;

@@ -12,16 +12,15 @@
 #define TIME "2026-11-23T06:00:00Z"
 #define GIB (UINT64_C(1) << 30)
 
-static const struct dra_status_options options = {
-        .api = DRA_API_V1, .driver = "gpu.warpshare.dev", .pool = "node1", .time = TIME};
+static const struct dra_status_options options = {.api = DRA_API_V1, .driver = "gpu.warpshare.dev", .time = TIME};
 
 #define OF_SHARE(of_tier)                                                                                              \
         {                                                                                                              \
-                .request = "gpu", .device = "gpu-0-shared", .unit = "GPU-0", .share_id = SHARE,                        \
+                .pool = "node1", .request = "gpu", .device = "gpu-0-shared", .unit = "GPU-0", .share_id = SHARE,       \
                 .memory_bytes = 10 * GIB, .thread_percentage = 30, .tier = of_tier, .daemon = "GPU-0"                  \
         }
 
-static json_t *apply_of(const struct dra_prepared_result *results, size_t count)
+static json_t *apply_of(struct dra_prepared_result *results, size_t count)
 {
         const struct dra_prepared_claim claim = {.uid = UID,
                 .namespace = "default",
@@ -51,7 +50,7 @@ static void expect_json(json_t *is, const char *text)
 
 static void test_a_share_is_shown_with_its_limits_and_how_they_are_enforced(void **state UNUSED)
 {
-        static const struct dra_prepared_result share = OF_SHARE("verified");
+        static struct dra_prepared_result share = OF_SHARE("verified");
         json_t *apply = apply_of(&share, 1);
 
         expect_json(apply,
@@ -74,7 +73,7 @@ static void test_limits_that_are_not_enforced_are_shown_as_such(void **state UNU
         static const char *const tiers[] = {"default", NULL};
 
         for (size_t i = 0; i < ARRAY_SIZE(tiers); i++) {
-                const struct dra_prepared_result share = OF_SHARE(tiers[i]);
+                struct dra_prepared_result share = OF_SHARE(tiers[i]);
                 json_t *apply = apply_of(&share, 1);
                 json_t *device = json_array_get(object_find(apply, "status", "devices", NULL), 0);
                 json_t *condition = json_array_get(json_object_get(device, "conditions"), 1);
@@ -88,9 +87,9 @@ static void test_limits_that_are_not_enforced_are_shown_as_such(void **state UNU
 
 static void test_devices_without_limits_say_who_else_uses_them(void **state UNUSED)
 {
-        static const struct dra_prepared_result results[] = {
-                {.request = "a", .device = "gpu-1", .unit = "GPU-1"},
-                {.request = "b", .device = "gpu-2-timeslice", .unit = "GPU-2", .share_id = SHARE},
+        static struct dra_prepared_result results[] = {
+                {.pool = "node1", .request = "a", .device = "gpu-1", .unit = "GPU-1"},
+                {.pool = "node1", .request = "b", .device = "gpu-2-timeslice", .unit = "GPU-2", .share_id = SHARE},
         };
         json_t *apply = apply_of(results, ARRAY_SIZE(results));
 
@@ -107,9 +106,9 @@ static void test_devices_without_limits_say_who_else_uses_them(void **state UNUS
 
 static void test_a_device_that_a_claim_has_twice_by_admin_access_is_shown_once(void **state UNUSED)
 {
-        static const struct dra_prepared_result results[] = {
-                {.request = "a", .device = "gpu-1", .unit = "GPU-1", .is_admin = true},
-                {.request = "b", .device = "gpu-1", .unit = "GPU-1", .is_admin = true},
+        static struct dra_prepared_result results[] = {
+                {.pool = "node1", .request = "a", .device = "gpu-1", .unit = "GPU-1", .is_admin = true},
+                {.pool = "node1", .request = "b", .device = "gpu-1", .unit = "GPU-1", .is_admin = true},
         };
         json_t *apply = apply_of(results, ARRAY_SIZE(results));
 
@@ -135,7 +134,7 @@ static void test_the_apply_without_devices_takes_all_back(void **state UNUSED)
  */
 static void test_the_fields_are_those_that_a_real_server_kept(void **state UNUSED)
 {
-        static const struct dra_prepared_result share = OF_SHARE("verified");
+        static struct dra_prepared_result share = OF_SHARE("verified");
         _cleanup_(strbuf_done) struct strbuf body = STRBUF_INIT;
         json_t *apply = apply_of(&share, 1);
         json_t *ours = json_array_get(object_find(apply, "status", "devices", NULL), 0), *kept, *recorded, *value;

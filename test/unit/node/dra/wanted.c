@@ -8,7 +8,6 @@
 
 #define GIB (UINT64_C(1) << 30)
 #define SHARE "e7a17ed6-d8c3-4e50-8bf1-502a38e8773d"
-#define BIT(kind) (1U << DRA_DEVICE_##kind)
 
 static const struct dra_capacity of_shared[] = {{.name = "memory", .value = 79 * GIB, .has_policy = true},
         {.name = "threadPercentage", .value = 100, .has_policy = true},
@@ -44,7 +43,7 @@ static const struct dra_device devices[] = {
         {.name = "gpu-1-timeslice", .kind = DRA_DEVICE_TIMESLICE, .uuid = "GPU-1", .allows_multiple = true},
 };
 static const struct dra_layout layout = {.devices = devices, .n_devices = ARRAY_SIZE(devices)};
-static const struct dra_wanted_rules rules = {.layout = &layout, .kinds = BIT(SHARED) | BIT(SHARE) | BIT(WHOLE)};
+static const struct dra_wanted_rules rules = {.layout = &layout};
 
 static const struct dra_claim_capacity ten_gib[] = {{"clients", 2}, {"memory", 10 * GIB}, {"threadPercentage", 30}};
 
@@ -84,7 +83,7 @@ static void test_admin_access_needs_no_share_of_its_own(void **state UNUSED)
                 {.request = "b", .device = "gpu-0", .admin_access = true},
                 {.request = "c", .device = "gpu-1-timeslice", .admin_access = true}};
         const struct dra_claim claim = {.results = results, .n_results = 3};
-        const struct dra_wanted_rules all = {.layout = &layout, .kinds = BIT(WHOLE) | BIT(TIMESLICE)};
+        const struct dra_wanted_rules all = {.layout = &layout};
         const struct dra_wanted *wanted;
         struct arena arena = ARENA_INIT;
         struct error err;
@@ -108,8 +107,6 @@ static void test_what_cannot_be_prepared_is_refused_with_the_reason(void **state
                 const char *text;
         } cases[] = {
                 {{.device = "gpu-7"}, ERROR_UNAVAILABLE, "device 'gpu-7': this node does not offer it now"},
-                {{.device = "gpu-1-timeslice", .share_id = SHARE}, ERROR_UNSUPPORTED,
-                        "device 'gpu-1-timeslice': devices of kind 'timeslice' cannot be prepared"},
                 {{.device = "gpu-1-share-2", .admin_access = true}, ERROR_UNSUPPORTED,
                         "device 'gpu-1-share-2': admin access to a share by MPS is not supported, since its limits would be "
                         "taken from others; ask for the device class of whole GPUs"},
@@ -140,7 +137,7 @@ static void test_without_a_layout_it_is_to_be_tried_again(void **state UNUSED)
 {
         static const struct dra_claim_result result = SHARED("gpu-0-shared");
         const struct dra_claim claim = {.results = &result, .n_results = 1};
-        const struct dra_wanted_rules none = {.kinds = BIT(SHARED)};
+        const struct dra_wanted_rules none = {.layout = NULL};
         const struct dra_wanted *wanted;
         struct arena arena = ARENA_INIT;
         struct error err;

@@ -1,30 +1,31 @@
-/*
- * The GPU instances of the MIG candidates of a claim: made for a Prepare, destroyed for an Unprepare, each by requests
- * to processes that have NVML (gpu/nvml_pool.h): one for each GPU, all at once, so that changes of one GPU are made in
- * the order in which they were asked for. What was made or destroyed is waited for in the inventory: only then do plan,
- * CDI and ResourceSlices agree with the GPU.
- *
- *   LOOKING ──► recorded ──► MAKING ──► recorded ──┐
- *      └──── all is there ─────────────────────────┴──► WAITING ──► done        DESTROYING ──► WAITING ──► done
- *
- * A process that hangs is killed, and its claim's call fails. What it may have made stays recorded as being made.
- */
-#include "node/dra/driver_parts.h"
+#include "node/dra/mig_changes.h"
 
 #include <assert.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "base/log.h"
+#include "gpu/nvml_pool.h"
 #include "node/dra/instances.h"
 
+/* A process that is killed in the middle of a change leaves it half made. Two such waits are less than kubelet's 45 s. */
+#define NVML_HANG_MS UINT64_C(15000)
 #define WAIT_MS UINT64_C(20000) /* until the inventory shows what was made: reading it takes a second or two */
+
+struct dra_changes {
+        const struct dra_node *node;
+        struct list all;
+        struct nvml_pool *nvml;
+        unsigned int n_working;     /* changes that wait for it */
+        void (*closed)(void *data); /* NULL: it is not to be closed */
+        void *data;
+};
 
 enum change_state { CHANGE_LOOKING, CHANGE_MAKING, CHANGE_DESTROYING, CHANGE_WAITING };
 
 struct change {
-        struct list link; /* driver->changes */
-        struct dra_driver *driver;
-        struct dra_preparing *preparing;
+        struct list link;
+        struct dra_changes *changes;
         struct arena arena;
         struct dra_instance *instances; /* one a result; gpu NULL: it is no candidate */
         size_t n_instances;
@@ -34,15 +35,29 @@ struct change {
         size_t n_open;      /* of them, without an answer */
         struct error err;   /* kind ERROR_NONE: nothing failed */
         uv_timer_t timer;
-        dra_driver_changed_fn *done;
+        dra_change_record_fn *record;
+        dra_change_done_fn *done;
         void *data;
 };
 
-/* What is asked about one GPU. */
+/* The request about one GPU. */
 struct part {
         struct nvml_request request;
         struct change *change;
 };
+
+static void free_if_closed(struct dra_changes *changes)
+{
+        void (*closed)(void *data) = changes->closed;
+        void *data = changes->data;
+
+        if (!closed || changes->n_working > 0)
+                return;
+        assert(list_is_empty(&changes->all));
+        nvml_pool_close(changes->nvml);
+        free(changes);
+        closed(data);
+}
 
 static void on_change_closed(uv_handle_t *handle)
 {
@@ -55,7 +70,7 @@ static void on_change_closed(uv_handle_t *handle)
 static void change_finish(struct change *change, const struct error *err)
 {
         list_remove(&change->link);
-        change->done(err, change->instances, change->data);
+        change->done(err, change->data);
         uv_close((uv_handle_t *)&change->timer, on_change_closed);
 }
 
@@ -87,7 +102,7 @@ static int work_on(const struct nvml *nvml, enum change_state state, struct dra_
         return 0;
 }
 
-/* What became of the instances is the answer with an error, too. */
+/* The answer says what became of the instances, even with an error. */
 static int serve_change(struct nvml_serving *serving, struct pack *question, struct pack *answer, struct error *err)
 {
         struct error problem = {.kind = ERROR_NONE};
@@ -120,7 +135,7 @@ static int serve_change(struct nvml_serving *serving, struct pack *question, str
 
 static bool is_all_as_wanted(const struct change *change)
 {
-        const struct plan *plan = change->driver->plan;
+        const struct plan *plan = change->changes->node->plan;
 
         for (size_t i = 0; plan && i < change->n_instances; i++) {
                 const char *uuid = change->instances[i].uuid;
@@ -158,7 +173,7 @@ static void change_wait(struct change *change)
                 return;
         }
         uv_timer_start(&change->timer, on_change_timer, WAIT_MS, 0);
-        change->driver->options.rescan(change->driver->options.data);
+        change->changes->node->rescan(change->changes->node->data);
 }
 
 /* The next instance on |gpu| from |*i| on; NULL: there is no more. */
@@ -190,7 +205,7 @@ static void ask_about(struct change *change, const char *gpu)
         pack = pack_writer(&part->request.question);
         PACK(&pack, change->state);
         pack_instances(&pack, &on_gpu, &count);
-        nvml_pool_ask(change->driver->nvml, &part->request);
+        nvml_pool_ask(change->changes->nvml, &part->request);
 }
 
 static void change_work(struct change *change, enum change_state state)
@@ -205,7 +220,7 @@ static void change_work(struct change *change, enum change_state state)
                         ask_about(change, instance->gpu);
         }
         assert(change->n_open > 0);
-        change->driver->n_working++;
+        change->changes->n_working++;
 }
 
 /* Nothing is made before the record says so. */
@@ -218,7 +233,7 @@ static int begin_making(struct change *change, struct error *err)
                         change->instances[i].state = DRA_INSTANCE_MAKING;
                         is_there = false;
                 }
-        if (dra_prepare_instances(change->preparing, change->instances, err) < 0)
+        if (change->record(change->instances, change->data, err) < 0)
                 return -1;
         if (is_there)
                 change_wait(change);
@@ -237,19 +252,19 @@ static void report(const struct change *change)
                                 LOG_UINT("start", change->instances[i].start));
 }
 
-/* What was made is recorded even if it was refused in the end: then it is taken back. */
+/* Instances that were made are recorded even if the change fails in the end: then they are taken back. */
 static void change_worked(struct change *change)
 {
-        struct dra_driver *driver = change->driver;
+        struct dra_changes *changes = change->changes;
         struct error err = change->err;
         struct error unrecorded;
 
-        driver->n_working--;
-        if (change->state == CHANGE_MAKING &&
-                dra_prepare_instances(change->preparing, change->instances, &unrecorded) < 0 && err.kind == ERROR_NONE)
+        changes->n_working--;
+        if (change->state == CHANGE_MAKING && change->record(change->instances, change->data, &unrecorded) < 0 &&
+                err.kind == ERROR_NONE)
                 err = unrecorded;
-        if (err.kind == ERROR_NONE && driver->is_closing)
-                dra_driver_refuse_for_closing(&err);
+        if (err.kind == ERROR_NONE && changes->node->is_closing)
+                dra_node_raise_closing(&err);
         if (err.kind == ERROR_NONE && change->state == CHANGE_LOOKING) {
                 if (begin_making(change, &err) < 0)
                         change_finish(change, &err);
@@ -259,9 +274,10 @@ static void change_worked(struct change *change)
         } else {
                 change_finish(change, &err);
         }
-        if (driver->n_working == 0)
-                nvml_pool_renew(driver->nvml); /* who holds the library keeps a driver from being replaced */
-        dra_driver_free_if_closed(driver);
+        if (changes->n_working > 0)
+                return;
+        nvml_pool_renew(changes->nvml); /* a process that has the library open keeps a driver from being replaced */
+        free_if_closed(changes);
 }
 
 static int take_answer(struct change *change, const char *gpu, struct pack *answer, struct error *err)
@@ -305,34 +321,43 @@ static void on_part_done(struct nvml_request *request, const struct error *err, 
                 change_worked(change);
 }
 
-void dra_driver_change_instances(struct dra_driver *driver, struct dra_preparing *preparing,
-        const struct dra_prepared_claim *recorded, bool destroys, dra_driver_changed_fn *done, void *data)
+static void change_begin(struct dra_changes *changes, const struct dra_prepared_claim *claim, bool destroys,
+        dra_change_record_fn *record, dra_change_done_fn *done, void *data)
 {
         struct change *change = xcalloc(1, sizeof(*change));
 
-        change->driver = driver;
-        change->preparing = preparing;
+        change->changes = changes;
         change->destroys = destroys;
+        change->record = record;
         change->done = done;
         change->data = data;
-        change->n_instances = recorded->n_results;
-        change->instances = ARENA_ARRAY(&change->arena, struct dra_instance, recorded->n_results);
-        change->parts = ARENA_ARRAY(&change->arena, struct part, recorded->n_results);
-        for (size_t i = 0; i < recorded->n_results; i++)
-                if (recorded->results[i].has_instance) {
-                        change->instances[i] = recorded->results[i].instance;
-                        change->instances[i].gpu = arena_strdup(&change->arena, change->instances[i].gpu);
-                        change->instances[i].uuid = arena_strdup(&change->arena, change->instances[i].uuid);
-                }
-        uv_timer_init(driver->options.loop, &change->timer);
+        change->n_instances = claim->n_results;
+        change->instances = ARENA_ARRAY(&change->arena, struct dra_instance, claim->n_results);
+        change->parts = ARENA_ARRAY(&change->arena, struct part, claim->n_results);
+        for (size_t i = 0; i < claim->n_results; i++)
+                if (claim->results[i].has_instance)
+                        change->instances[i] = dra_instance_copy(&change->arena, &claim->results[i].instance);
+        uv_timer_init(changes->node->loop, &change->timer);
         change->timer.data = change;
-        list_append(&driver->changes, &change->link);
+        list_append(&changes->all, &change->link);
         change_work(change, destroys ? CHANGE_DESTROYING : CHANGE_LOOKING);
 }
 
-static struct change *find_waiting(const struct dra_driver *driver, bool is_over)
+void dra_changes_make(struct dra_changes *changes, const struct dra_prepared_claim *claim, dra_change_record_fn *record,
+        dra_change_done_fn *done, void *data)
 {
-        LIST_FOR_EACH(link, &driver->changes) {
+        change_begin(changes, claim, false, record, done, data);
+}
+
+void dra_changes_destroy(
+        struct dra_changes *changes, const struct dra_prepared_claim *claim, dra_change_done_fn *done, void *data)
+{
+        change_begin(changes, claim, true, NULL, done, data);
+}
+
+static struct change *find_waiting(const struct dra_changes *changes, bool is_over)
+{
+        LIST_FOR_EACH(link, &changes->all) {
                 struct change *change = container_of(link, struct change, link);
 
                 if (change->state == CHANGE_WAITING && (is_over || is_all_as_wanted(change)))
@@ -341,79 +366,48 @@ static struct change *find_waiting(const struct dra_driver *driver, bool is_over
         return NULL;
 }
 
-void dra_driver_instances_go_on(struct dra_driver *driver)
+void dra_changes_go_on(struct dra_changes *changes)
 {
         struct change *change;
 
-        while ((change = find_waiting(driver, false)))
+        while ((change = find_waiting(changes, false)))
                 change_finish(change, NULL);
 }
 
-void dra_driver_refuse_instances(struct dra_driver *driver)
+void dra_changes_refuse(struct dra_changes *changes)
 {
         struct change *change;
         struct error err;
 
-        dra_driver_refuse_for_closing(&err);
-        while ((change = find_waiting(driver, true)))
+        dra_node_raise_closing(&err);
+        while ((change = find_waiting(changes, true)))
                 change_finish(change, &err);
 }
 
-/* ---- what is there ---- */
-
-bool dra_driver_has_closed_nvml(const struct dra_driver *driver)
+bool dra_changes_have_closed_nvml(const struct dra_changes *changes)
 {
-        return !driver || nvml_pool_has_ended(driver->nvml);
+        return nvml_pool_has_ended(changes->nvml);
 }
 
-bool dra_driver_has_candidates(const struct dra_prepared_claim *recorded)
+struct dra_changes *dra_changes_new(const struct dra_node *node, const struct config *config)
 {
-        for (size_t i = 0; i < recorded->n_results; i++)
-                if (recorded->results[i].has_instance)
-                        return true;
-        return false;
+        struct dra_changes *changes = xcalloc(1, sizeof(*changes));
+
+        changes->node = node;
+        list_init(&changes->all);
+        changes->nvml = nvml_pool_new(&(struct nvml_pool_options){
+                .loop = node->loop,
+                .name = "dra-nvml",
+                .library = config->nvml_library,
+                .driver_root = config->driver_root_ctr,
+                .hang_ms = NVML_HANG_MS,
+        });
+        return changes;
 }
 
-bool dra_driver_has_instances(const struct dra_prepared_claim *recorded)
+void dra_changes_close(struct dra_changes *changes, void (*closed)(void *data), void *data)
 {
-        for (size_t i = 0; i < recorded->n_results; i++)
-                if (recorded->results[i].has_instance && recorded->results[i].instance.state != DRA_INSTANCE_NONE)
-                        return true;
-        return false;
-}
-
-size_t dra_driver_instances(const struct dra_driver *driver, struct arena *arena, const struct dra_instance **ret)
-{
-        struct dra_instance *instances =
-                ARENA_ARRAY(arena, struct dra_instance, dra_record_count(driver->record) * DRA_CLAIM_RESULTS_MAX);
-        size_t count = 0;
-
-        for (size_t i = 0; i < dra_record_count(driver->record); i++) {
-                const struct dra_prepared_claim *claim = dra_record_at(driver->record, i);
-
-                for (size_t j = 0; j < claim->n_results; j++) {
-                        struct dra_instance *instance = &instances[count];
-
-                        if (!claim->results[j].has_instance || claim->results[j].instance.state == DRA_INSTANCE_NONE)
-                                continue;
-                        *instance = claim->results[j].instance;
-                        instance->gpu = arena_strdup(arena, instance->gpu);
-                        instance->uuid = arena_strdup(arena, instance->uuid);
-                        count++;
-                }
-        }
-        *ret = instances;
-        return count;
-}
-
-bool dra_driver_has_made(const struct dra_driver *driver, const char *gpu)
-{
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const struct dra_instance *instances;
-        size_t count = driver ? dra_driver_instances(driver, &arena, &instances) : 0;
-
-        for (size_t i = 0; i < count; i++)
-                if (strcmp(instances[i].gpu, gpu) == 0)
-                        return true;
-        return false;
+        changes->closed = closed;
+        changes->data = data;
+        free_if_closed(changes);
 }

@@ -1,10 +1,10 @@
-/* What slices.c and slices_device.c share; private to them. */
+/* One device of a ResourceSlice, or one counter set, as JSON; private to node/dra/slices.c. */
 #pragma once
 
 #include "node/dra/slices.h"
 
 /*
- * What many devices have alike is made once, and in the tree several times: the parts of a GPU that MIG can make are
+ * JSON that is the same for many devices is made once, and stands in the tree several times: the parts of a GPU that MIG can make are
  * the same on each GPU of a model, and its attributes on each of its places. Nobody changes them after that.
  */
 struct dra_slices_alike {

@@ -1,4 +1,4 @@
-/* What layout.c and candidates.c share while a layout is built; private to them. */
+/* The units of a node while its layout is built, and the MIG candidates among them; private to node/dra/layout.c. */
 #pragma once
 
 #include "node/dra/layout.h"

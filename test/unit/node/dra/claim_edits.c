@@ -4,7 +4,7 @@
 #include "unit.h"
 
 #include "base/strbuf.h"
-#include "node/dra/edits.h"
+#include "node/dra/claim_cdi.h"
 
 static const struct config config = {.mps_root = "/run/nvidia/mps/"};
 static const struct ledger_claimed claimed = {

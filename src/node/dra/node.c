@@ -1,0 +1,58 @@
+#include "node/dra/node.h"
+
+#include "net/kube/object.h"
+#include "node/cdi/cdi.h"
+
+void dra_node_raise_closing(struct error *ret)
+{
+        error_raise(ret, ERROR_UNAVAILABLE, "the agent is stopping, or another one takes its place");
+}
+
+/* Where there are no units yet, as on a GPU whose MIG devices are still to be made, no specification was written. */
+int dra_node_check_cdi(const struct dra_node *node, struct error *err)
+{
+        const struct plan *plan = node->plan;
+
+        node->repair_cdi(node->data);
+        if (!plan->claimable || plan->claimable->n_units == 0)
+                return 0;
+        if (cdi_check_nodes(plan, NULL, err) < 0)
+                return -1;
+        if (plan->has_cdi_units)
+                return 0;
+        return error_set(err, ERROR_UNAVAILABLE,
+                "the CDI specification of the GPUs could not be written to '%s': the agent's log says why",
+                node->cdi_root);
+}
+
+const struct unit *dra_node_find_unit(const struct dra_node *node, const char *uuid, struct error *err)
+{
+        const struct resource *claimable = node->plan ? node->plan->claimable : NULL;
+        const struct unit *unit = claimable ? resource_find_unit(claimable, uuid) : NULL;
+
+        if (!unit)
+                error_raise(err, ERROR_UNAVAILABLE, "%s is not on this node now, or does not belong to DRA", uuid);
+        return unit;
+}
+
+struct dra_claim_asked dra_node_asked(const struct dra_node *node, const struct dra_service_claim *claim)
+{
+        return (struct dra_claim_asked){.namespace = claim->namespace,
+                .name = claim->name,
+                .uid = claim->uid,
+                .driver = node->driver,
+                .pool = node->pool};
+}
+
+/* Until the API's version is known, v1 is used: if the server is older, the request fails and kubelet tries again. */
+struct kube_call *dra_node_get_claim(const struct dra_node *node, const struct dra_service_claim *claim,
+        uint64_t timeout_ms, kube_done_fn *done, void *data)
+{
+        _free_ char *group = xasprintf(DRA_API_GROUP "/%s", dra_api_name(dra_publisher_api(node->publisher)));
+        _free_ char *collection = object_collection(group, claim->namespace, "resourceclaims");
+        _free_ char *path = object_path(collection, claim->name);
+
+        return kube_client_send(node->client,
+                &(struct kube_request){
+                        .method = KUBE_GET, .path = path, .timeout_ms = timeout_ms, .done = done, .data = data});
+}

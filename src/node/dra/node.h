@@ -1,0 +1,50 @@
+/*
+ * The things of the node that the parts of the DRA driver need: its API server, its ledger, its names, and the plan in force. The
+ * driver (node/dra/driver.h) owns this and changes it; the other parts only read it.
+ */
+#pragma once
+
+#include <uv.h>
+
+#include "net/kube/client.h"
+#include "node/cdi/files.h"
+#include "node/dra/claim.h"
+#include "node/dra/prepared_record.h"
+#include "node/dra/publish.h"
+#include "node/dra/service.h"
+#include "node/ledger/ledger.h"
+#include "plan/plan.h"
+
+struct dra_node {
+        uv_loop_t *loop;
+        struct kube_client *client;
+        struct ledger *ledger;
+        struct cdi_files *cdi_files;
+        const char *driver; /* its name */
+        const char *pool;
+        const char *cdi_root;
+        struct dra_record *record;
+        struct dra_publisher *publisher;
+        const struct plan *plan; /* NULL: not known yet */
+        bool is_closing;         /* the ledger may be freed already: calls that still come are refused */
+        /* Repairs the CDI specifications of the GPUs if something is wrong with them. */
+        void (*repair_cdi)(void *data);
+        /* A MIG device was made or destroyed: reads the GPUs again, which leads to a plan. */
+        void (*rescan)(void *data);
+        void *data;
+};
+
+/* The error of calls that come, or have not ended, while the driver closes. */
+void dra_node_raise_closing(struct error *ret);
+
+/* Fails unless the CDI devices of the units are there, and the device nodes that CUDA needs in every container. */
+int dra_node_check_cdi(const struct dra_node *node, struct error *err) MUST_USE;
+
+/* The unit in the plan in force; NULL, with an error: it has gone, or does not belong to DRA. */
+const struct unit *dra_node_find_unit(const struct dra_node *node, const char *uuid, struct error *err);
+
+struct dra_claim_asked dra_node_asked(const struct dra_node *node, const struct dra_service_claim *claim);
+
+/* Reads the claim from the API server. */
+struct kube_call *dra_node_get_claim(const struct dra_node *node, const struct dra_service_claim *claim,
+        uint64_t timeout_ms, kube_done_fn *done, void *data);

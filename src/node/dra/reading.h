@@ -1,0 +1,48 @@
+/*
+ * Reads a claim that is to be prepared, until it can be allocated: the claim from the API server, then, once the layout
+ * is known, its pods where they decide: of a claim with several shares by MPS, which containers use them together; and
+ * where a pod uses another claim by MPS, whether the same container does, which would get only one of the two. Then it
+ * waits for room (node/dra/room.h), and for a device that is not offered at the moment, as while its GPU changes.
+ *
+ *   claim ──► layout ──► pods ──► look ──┬─────────────────────────────────────► done
+ *                                  ▲     ├── ask: read a claim in the way ──┐
+ *                                  └─────┼──────────────────────────────────┘
+ *                                  ▲     └── blocked ──┬── something has become free, another layout
+ *                                  └───────────────────┘
+ *                                                      └── ROOM_WAIT_MS passed, or nobody waits for it ──► refused
+ *
+ * Nothing is made for a claim while it is read.
+ */
+#pragma once
+
+#include "node/dra/claim_pods.h"
+#include "node/dra/node.h"
+#include "node/dra/wanted.h"
+
+struct dra_readings;
+
+/* |err| NULL: |wanted| has an entry for each result of |claim|. The arguments are valid until the function returns. */
+typedef void dra_reading_done_fn(
+        const struct dra_claim *claim, const struct dra_wanted *wanted, const struct error *err, void *data);
+
+/* Both arguments outlive it. All claims wait while the pods of prepared claims are asked for. */
+struct dra_readings *dra_readings_new(const struct dra_node *node, const struct dra_claim_pods *pods);
+
+/* |claim| is borrowed until |done|, which is called exactly once, perhaps before the function returns. */
+void dra_reading_begin(
+        struct dra_readings *readings, const struct dra_service_claim *claim, dra_reading_done_fn *done, void *data);
+
+/* Nobody waits for the claim that was begun with |data|: it is refused. */
+void dra_reading_abandon(struct dra_readings *readings, const void *data);
+
+/* To be called when the layout or the pods of claims are known: claims that have not looked for room do so. */
+void dra_readings_go_on(struct dra_readings *readings);
+
+/* To be called when the layout has changed or something has become free: claims that are blocked look again, too. */
+void dra_readings_look_again(struct dra_readings *readings);
+
+/* Refuses all claims because the driver closes. */
+void dra_readings_refuse(struct dra_readings *readings);
+
+/* There are no claims. The memory is freed when the loop has closed the timer. Accepts NULL, returns NULL. */
+struct dra_readings *dra_readings_close(struct dra_readings *readings);
