@@ -19,6 +19,7 @@
 #include "agent/rollout.h"
 #include "agent/serve.h"
 #include "base/exit_status.h"
+#include "base/io/worker.h"
 #include "base/io/loop.h"
 #include "base/io/signals.h"
 #include "base/log.h"
@@ -372,7 +373,7 @@ int agent_run(const struct option_set *options, const struct keeper_crashes *cra
         agent_plans_done(&program.plans);
         agent_cdi_done(&program.cdi);
         node_usage_free(agent->usage);
-        uv_loop_close(&agent->loop);
+        worker_close_loop(&agent->loop);
         log_info("stopped");
         return program.status;
 }

@@ -715,16 +715,21 @@ void worker_alone_begin(struct worker_alone *alone, const char *name, worker_ser
         alone->worker = worker_new(&alone->loop, name, serve, data);
 }
 
-void worker_alone_end(struct worker_alone *alone)
+void worker_close_loop(uv_loop_t *loop)
 {
-        alone->worker = worker_close(alone->worker);
-        uv_run(&alone->loop, UV_RUN_DEFAULT);
+        uv_run(loop, UV_RUN_DEFAULT);
         LIST_FOR_EACH(link, &ending) {
                 struct worker_process *process = container_of(link, struct worker_process, link);
 
-                if (process->reap.loop == &alone->loop)
-                        close_process(process); /* it is left behind, and stays counted */
+                if (process->reap.loop == loop)
+                        close_process(process);
         }
-        uv_run(&alone->loop, UV_RUN_DEFAULT);
-        uv_loop_close(&alone->loop);
+        uv_run(loop, UV_RUN_DEFAULT);
+        uv_loop_close(loop);
+}
+
+void worker_alone_end(struct worker_alone *alone)
+{
+        alone->worker = worker_close(alone->worker);
+        worker_close_loop(&alone->loop);
 }

@@ -130,6 +130,12 @@ void worker_alone_end(struct worker_alone *alone);
 int worker_alone_ask(struct worker_alone *alone, const void *message, size_t size, uint64_t deadline_ms,
         struct strbuf *answer, struct error *err) MUST_USE;
 
+/*
+ * Ends |loop|, on which workers were: what is closing closes, and a process that was killed and does not end is let go.
+ * It stays counted.
+ */
+void worker_close_loop(uv_loop_t *loop);
+
 /* Processes that were killed and have not ended, of all workers of the program. */
 size_t worker_count_left(void);
 /* Whether a process that was left behind is in a call about that; |ret| says what it is in, and may be NULL. */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/io/worker.h"
 #include "cmd/mps/echo.h"
 #include "gpu/hangs.h"
 #include "base/io/loop.h"
@@ -264,8 +265,7 @@ int mps_process_run(struct mps_process *process)
         uv_unref((uv_handle_t *)&process->heartbeat);
         uv_run(&process->loop, UV_RUN_DEFAULT);
         uv_close((uv_handle_t *)&process->heartbeat, NULL);
-        uv_run(&process->loop, UV_RUN_DEFAULT);
-        uv_loop_close(&process->loop);
+        worker_close_loop(&process->loop);
         lock_release(&process->lock);
         free(process->root);
         log_info("stopped");

@@ -17,6 +17,7 @@
 #include <warpshare_commit.h>
 
 #include "base/complaint.h"
+#include "base/io/worker.h"
 #include "base/log.h"
 #include "cmd/commands.h"
 #include "cmd/nvidia/process_find.h"
@@ -401,8 +402,7 @@ static int run_manager(struct command_call *call, int number)
                 log_error("cannot start", LOG_ERR(&err));
                 config_manager_stop(&manager, EXIT_FAILED);
         }
-        uv_run(&manager.loop, UV_RUN_DEFAULT);
-        uv_loop_close(&manager.loop);
+        worker_close_loop(&manager.loop);
         free(manager.applied);
         return manager.status;
 }

@@ -16,6 +16,7 @@
 #include "node/status/read.h"
 #include "node/status/log.h"
 #include "base/complaint.h"
+#include "base/io/worker.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/sweep.h"
@@ -490,7 +491,7 @@ static int gpu_feature_discovery_run(struct command_call *call, struct error *er
         inventory_free(discovery.inventory);
         settings_unref(discovery.settings);
         labels_warnings_done(&discovery.warnings);
-        uv_loop_close(&discovery.loop);
+        worker_close_loop(&discovery.loop);
         return discovery.status;
 }
 

@@ -20,6 +20,7 @@
 #include <warpshare_commit.h>
 
 #include "base/complaint.h"
+#include "base/io/worker.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "cmd/commands.h"
@@ -524,8 +525,7 @@ static int run_program(const struct option_set *set, const char *const *values)
                 log_error("cannot start", LOG_ERR(&err));
                 mig_program_stop(&program, EXIT_FAILED);
         }
-        uv_run(&program.loop, UV_RUN_DEFAULT);
-        uv_loop_close(&program.loop);
+        worker_close_loop(&program.loop);
         json_decref(program.node);
         arena_done(&program.arena);
         return program.status;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/io/worker.h"
 #include "base/sweep.h"
 #include "base/text.h"
 #include "gpu/apart.h"
@@ -147,8 +148,7 @@ static int close_supervisor(const struct mps_removal_options *removal, struct er
         loop_init(&loop);
         options.loop = &loop;
         mps_supervisor_close(mps_supervisor_new(&options), GRACE_MS, on_mps_closed, &leaves_modes);
-        uv_run(&loop, UV_RUN_DEFAULT);
-        uv_loop_close(&loop);
+        worker_close_loop(&loop);
         if (leaves_modes)
                 return error_set(err, ERROR_UNAVAILABLE,
                         "NVML does not return: the MPS daemons are ended, but compute modes are not put back; run this again when it does");
