@@ -47,7 +47,7 @@ static void note_trouble(struct agent_access *access, enum trouble trouble, cons
         access->trouble = trouble;
 }
 
-static enum trouble trouble_of(const struct error *error)
+static enum trouble access_trouble_of(const struct error *error)
 {
         if (!error || error->kind == ERROR_DENIED)
                 return NO_TROUBLE;
@@ -57,7 +57,7 @@ static enum trouble trouble_of(const struct error *error)
 static void on_access_answer(const struct kube_verdict *verdict, void *data)
 {
         struct reader_question *question = data;
-        const enum trouble trouble = trouble_of(verdict->error);
+        const enum trouble trouble = access_trouble_of(verdict->error);
 
         note_trouble(question->access, trouble, verdict->error);
         if (trouble == TOO_MANY)

@@ -48,7 +48,7 @@ struct agent_program {
 
 /* ---- stop ---- */
 
-static void on_closed(void *data UNUSED)
+static void agent_on_closed(void *data UNUSED)
 {
 }
 
@@ -68,9 +68,9 @@ static void stop_agent(struct agent *agent, int status)
         agent_rollout_close(TAKE_PTR(agent->rollout));
         agent->mig = agent_mig_close(agent->mig);
         dra_driver_hand_over(TAKE_PTR(agent->dra));
-        plugins_close(agent->plugins, on_closed, agent);
-        ledger_close(agent->ledger, on_closed, agent);
-        gpu_monitor_close(agent->monitor, on_closed, agent);
+        plugins_close(agent->plugins, agent_on_closed, agent);
+        ledger_close(agent->ledger, agent_on_closed, agent);
+        gpu_monitor_close(agent->monitor, agent_on_closed, agent);
         node_report_close(agent->report);
         node_events_close(agent->events, NULL, NULL);
         agent->labels = agent_labels_close(agent->labels);
@@ -313,7 +313,7 @@ static void close_handle(uv_handle_t *handle, void *data UNUSED)
 }
 
 /* Ends before anything was started: only the loop, the signals and the configuration are to be closed. */
-static int give_up(struct agent *agent, const char *what, const struct error *err)
+static int agent_give_up(struct agent *agent, const char *what, const struct error *err)
 {
         log_error(what, LOG_ERR(err));
         agent_config_close(agent->configs);
@@ -323,7 +323,7 @@ static int give_up(struct agent *agent, const char *what, const struct error *er
         return EXIT_FAILED;
 }
 
-static void init_objects(struct agent_program *program, struct settings *settings)
+static void agent_init_objects(struct agent_program *program, struct settings *settings)
 {
         struct agent *agent = &program->agent;
         const struct agent_cdi_options cdi = {.loop = &agent->loop,
@@ -353,10 +353,10 @@ int agent_run(const struct option_set *options, const struct keeper_crashes *cra
         /* Signals come first: an early SIGHUP waits until the agent can handle it, instead of ending the process. */
         if (signals_listen(&program.signals, &agent->loop, on_agent_signal, agent, &err) < 0 ||
                 agent_config_new(&agent->configs, &configs, &err) < 0)
-                return give_up(agent, "cannot start", &err);
+                return agent_give_up(agent, "cannot start", &err);
         if (agent_config_begin(agent->configs, &settings, &err) < 0)
-                return give_up(agent, "configuration refused", &err);
-        init_objects(&program, settings);
+                return agent_give_up(agent, "configuration refused", &err);
+        agent_init_objects(&program, settings);
         log_info("warpshare agent", LOG_STR("version", WARPSHARE_VERSION));
         if (crashes->total)
                 log_error("the agent was ended by a signal, and is started again", LOG_STR("event", "AgentRestarted"),

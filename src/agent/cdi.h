@@ -1,7 +1,7 @@
 /*
  * Looks after the CDI specifications while this agent serves: each container that starts, also one that is started
- * again, needs them, and other programs write to their folder. The folder is watched; every Prepare of a claim checks as
- * well. What was removed or changed is written again, and so is what lacked a device node that is there now.
+ * again, needs them, and other programs write to their folder. The folder is watched; every Prepare of a claim checks
+ * as well. What was removed or changed is written again, and so is what lacked a device node that is there now.
  */
 #pragma once
 

@@ -33,7 +33,7 @@ void agent_dra_mark(const struct agent *agent, struct inventory *inventory)
  * A claim has ended. If it was the last one of a GPU that the configuration gives to the device plugin, a new inventory
  * makes a plan with that GPU.
  */
-static void on_released(void *data)
+static void dra_on_released(void *data)
 {
         const struct agent *agent = data;
         const struct generation *current = agent_plans_current(agent->plans);
@@ -81,7 +81,7 @@ void agent_dra_begin(struct agent *agent, const struct config *config, struct co
                 .cdi_files = agent_cdi_files(agent->cdi),
                 .config = config,
                 .repair_cdi = on_specifications_wanted,
-                .on_released = on_released,
+                .on_released = dra_on_released,
                 .rescan = on_devices_made,
                 .on_offer = on_offer,
                 .data = agent,

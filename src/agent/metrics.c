@@ -103,7 +103,7 @@ static double unit_replicas(const struct agent_metrics_resource *of, size_t unit
         return of->resource->units[unit].replicas;
 }
 
-static double unit_memory(const struct agent_metrics_resource *of, size_t unit)
+static double metrics_unit_memory(const struct agent_metrics_resource *of, size_t unit)
 {
         return (double)of->resource->units[unit].memory;
 }
@@ -115,10 +115,10 @@ static const struct {
 } unit_families[] = {
         {"warpshare_unit_healthy", "1 if the unit can be used, else 0.", unit_healthy},
         {"warpshare_unit_replicas", "Replicas of the unit; 1: not shared.", unit_replicas},
-        {"warpshare_unit_memory_bytes", "Memory of the unit; 0: unknown.", unit_memory},
+        {"warpshare_unit_memory_bytes", "Memory of the unit; 0: unknown.", metrics_unit_memory},
 };
 
-static void put_units(struct exposition *to, const struct agent_metrics *metrics)
+static void metrics_put_units(struct exposition *to, const struct agent_metrics *metrics)
 {
         for (size_t i = 0; i < ARRAY_SIZE(unit_families); i++) {
                 exposition_family(to, unit_families[i].name, EXPOSITION_GAUGE, unit_families[i].help);
@@ -353,7 +353,7 @@ char *agent_metrics_write(const struct agent_metrics *metrics)
         put_build(&exposition, metrics);
         put_config(&exposition, metrics->config);
         put_resources(&exposition, metrics);
-        put_units(&exposition, metrics);
+        metrics_put_units(&exposition, metrics);
         put_pending(&exposition, metrics);
         if (metrics->dra)
                 dra_metrics_put(&exposition, metrics->dra, metrics->claims, metrics->n_claims);

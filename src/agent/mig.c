@@ -67,7 +67,7 @@ struct look {
 };
 
 /* The same holder may have several devices, one after the other. */
-static void add_holder(struct look *look, const char *unit, const char *holder)
+static void mig_add_holder(struct look *look, const char *unit, const char *holder)
 {
         if (look->last && strcmp(look->last, holder) == 0)
                 return;
@@ -113,7 +113,7 @@ static int compare_held(const void *a, const void *b)
         return order ? order : strcmp(first->device, second->device);
 }
 
-static void add_claims(struct look *look, struct arena *arena)
+static void mig_add_claims(struct look *look, struct arena *arena)
 {
         const struct agent_mig *mig = look->mig;
         const struct ledger_claim_state *states;
@@ -123,7 +123,7 @@ static void add_claims(struct look *look, struct arena *arena)
         for (size_t i = 0; i < n_states; i++)
                 for (size_t j = 0; j < states[i].claim->n_devices; j++)
                         if (is_held_back(mig, states[i].claim->devices[j].unit)) {
-                                add_holder(look, states[i].claim->devices[j].unit,
+                                mig_add_holder(look, states[i].claim->devices[j].unit,
                                         arena_printf(arena, "claim %s", states[i].claim->name));
                                 evict_users(mig, states[i].claim);
                         }
@@ -131,7 +131,7 @@ static void add_claims(struct look *look, struct arena *arena)
                 mig->options.wants_pods(mig->options.data);
 }
 
-static enum ledger_word find_holders(struct look *look, struct arena *arena)
+static enum ledger_word mig_find_holders(struct look *look, struct arena *arena)
 {
         const struct agent_mig *mig = look->mig;
         struct rollout_held *held;
@@ -148,11 +148,11 @@ static enum ledger_word find_holders(struct look *look, struct arena *arena)
                         unit = held[i].unit;
                 if (!is_held_back(mig, unit))
                         continue;
-                add_holder(look, unit, held[i].holder ? held[i].holder : "a container that is being started");
+                mig_add_holder(look, unit, held[i].holder ? held[i].holder : "a container that is being started");
                 if (held[i].holder)
                         evict_holder(mig, &held[i]);
         }
-        add_claims(look, arena);
+        mig_add_claims(look, arena);
         return word;
 }
 
@@ -184,7 +184,7 @@ static void look_for_holders(struct agent_mig *mig)
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         enum mig_phase phase = mig_run_manager(mig->run)->phase;
         struct look look = {.mig = mig, .names = NAMES_INIT(HOLDERS_MAX)};
-        enum ledger_word word = find_holders(&look, &arena);
+        enum ledger_word word = mig_find_holders(&look, &arena);
 
         mig->n_holders = look.names.count;
         if (phase == MIG_RELEASING && look.names.count > 0) {
@@ -213,7 +213,7 @@ struct withdrawing {
 };
 
 /* By whatever kubelet said last, by its record, or by a claim. */
-static bool is_held(const struct withdrawing *all, const char *unit)
+static bool mig_is_held(const struct withdrawing *all, const char *unit)
 {
         size_t length = strlen(unit);
         int64_t replica;
@@ -238,7 +238,7 @@ static bool takes(const struct gpu *gpu, const char *unit, void *data)
         const struct withdrawing *all = data;
 
         return mig_handover_takes(mig_run_handover(all->mig->run), gpu->uuid, unit) ||
-               (undecided_has(all->mig->undecided, gpu->uuid) && !is_held(all, unit));
+               (undecided_has(all->mig->undecided, gpu->uuid) && !mig_is_held(all, unit));
 }
 
 static struct withdrawing find_withdrawn(const struct agent_mig *mig, struct arena *arena)
@@ -400,7 +400,7 @@ static void follow_policy(struct agent_mig *mig)
                 mig->evictions = evictions_new(mig->options.client);
 }
 
-static void note_state(struct agent_mig *mig, const struct mig_manager *manager)
+static void mig_note_state(struct agent_mig *mig, const struct mig_manager *manager)
 {
         if (manager->state == mig->state && strcmp(manager->config, mig->config) == 0)
                 return;
@@ -409,11 +409,11 @@ static void note_state(struct agent_mig *mig, const struct mig_manager *manager)
         mig->since = time(NULL);
 }
 
-static void report_state(struct agent_mig *mig)
+static void mig_report_state(struct agent_mig *mig)
 {
         const struct mig_manager *manager = mig_run_manager(mig->run);
 
-        note_state(mig, manager);
+        mig_note_state(mig, manager);
         mig_labels_put(mig->labels, manager->state, manager->reason);
         if (manager->phase == MIG_WAITING && *manager->reason)
                 node_events_report(mig->options.events, NODE_EVENT_MIG_CHANGE_PENDING,
@@ -429,7 +429,7 @@ static void report_state(struct agent_mig *mig)
         mig->phase = manager->phase;
 }
 
-static void on_run_changed(bool has_begun, void *data)
+static void mig_on_run_changed(bool has_begun, void *data)
 {
         struct agent_mig *mig = data;
         enum mig_phase phase = mig_run_manager(mig->run)->phase;
@@ -440,7 +440,7 @@ static void on_run_changed(bool has_begun, void *data)
                 open_again(mig);
         if ((has_begun && was_retaking) || (is_settled && phase != MIG_WAITING))
                 mig->options.on_withdrawn(mig->options.data);
-        report_state(mig);
+        mig_report_state(mig);
         if (!has_begun)
                 return;
         uv_timer_stop(&mig->timer);
@@ -469,7 +469,7 @@ static void on_mig_labels(void *data)
         const char *config = mig_labels_config(mig->labels);
 
         mig_run_set_first_state(mig->run, mig_labels_first_state(mig->labels));
-        report_state(mig);
+        mig_report_state(mig);
         follow_policy(mig);
         mig_run_want(mig->run, *config ? config : mig->fallback);
         if (settle(mig)) /* nothing is wanted */
@@ -572,7 +572,7 @@ struct agent_mig *agent_mig_new(const struct agent_mig_options *options)
                 .file = config->mig.file,
                 .state_directory = config->mig.state_directory,
                 .mode_change = WITHOUT_RESET,
-                .changed = on_run_changed,
+                .changed = mig_on_run_changed,
                 .data = mig,
         };
         const struct mig_labels_options labels = {

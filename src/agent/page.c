@@ -30,7 +30,7 @@ static void measure_resource(const struct agent *agent, const struct resource *r
         ret->healthy = list->healthy;
 }
 
-static char *write_metrics(void *data)
+static char *page_write_metrics(void *data)
 {
         const struct agent_page *page = data;
         const struct agent *agent = page->agent;
@@ -81,7 +81,7 @@ static char *write_metrics(void *data)
         return text;
 }
 
-static char *write_node(bool has_history, bool has_processes, void *data)
+static char *page_write_node(bool has_history, bool has_processes, void *data)
 {
         const struct agent *agent = ((const struct agent_page *)data)->agent;
         const struct plan *plan = agent_plans_served(agent->plans);
@@ -139,7 +139,7 @@ static void cancel_access(void *question, void *data UNUSED)
         agent_access_cancel(question);
 }
 
-static void on_tls_trouble(const struct error *error, void *data UNUSED)
+static void page_on_tls_trouble(const struct error *error, void *data UNUSED)
 {
         log_warn("the new certificate for metrics cannot be used, the one before is", LOG_ERR(error));
 }
@@ -161,13 +161,13 @@ static void open_port(struct agent_page *page)
         const struct metrics_http_options options = {
                 .loop = &page->agent->loop,
                 .address = config->metrics_address,
-                .metrics = write_metrics,
-                .node = write_node,
+                .metrics = page_write_metrics,
+                .node = page_write_node,
                 .unhealthy_reason = find_problem,
                 .ask = config->metrics_authorization ? ask_access : NULL,
                 .cancel = cancel_access,
                 .tls = config->metrics_tls ? &tls : NULL,
-                .on_tls_trouble = on_tls_trouble,
+                .on_tls_trouble = page_on_tls_trouble,
                 .asks_local = config->metrics_authorization == METRICS_ASK_ALL,
                 .node_is_open = config->metrics_node_page == NODE_PAGE_OPEN,
                 .data = page,

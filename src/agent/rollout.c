@@ -77,7 +77,7 @@ static void read_record(struct agent_rollout *rollout)
 }
 
 /* Written before any pod is served by the plan. A node without the MPS directory needs no record: it has no MPS. */
-static void write_record(void *data)
+static void rollout_write_record(void *data)
 {
         struct agent_rollout *rollout = data;
         _free_ char *text = sharing_policy_write(&rollout->policies, rollout->names, rollout->n_names);
@@ -108,12 +108,13 @@ static void promise(struct agent_rollout *rollout, const struct rollout *next)
         rollout->is_known = true;
         arena_done(&rollout->arena);
         rollout->arena = arena;
-        write_record(rollout);
+        rollout_write_record(rollout);
 }
 
 /* ---- reports of pending changes ---- */
 
-static struct reported *find_reported(const struct agent_rollout *rollout, const struct rollout_pending *pending)
+static struct reported *rollout_find_reported(
+        const struct agent_rollout *rollout, const struct rollout_pending *pending)
 {
         for (size_t i = 0; i < rollout->n_reported; i++) {
                 struct reported *reported = &rollout->reported[i];
@@ -162,7 +163,7 @@ static bool is_pending_still(const struct reported *reported, const struct rollo
         return false;
 }
 
-static void forget_reported(struct agent_rollout *rollout)
+static void rollout_forget_reported(struct agent_rollout *rollout)
 {
         for (size_t i = 0; i < rollout->n_reported; i++) {
                 free(rollout->reported[i].resource);
@@ -180,9 +181,9 @@ void agent_rollout_report(struct agent_rollout *rollout, const struct rollout *c
                 if (!is_pending_still(&rollout->reported[i], current))
                         report_over(rollout, &rollout->reported[i], current->plan);
         for (size_t i = 0; i < current->n_pending; i++)
-                if (!find_reported(rollout, &current->pending[i]))
+                if (!rollout_find_reported(rollout, &current->pending[i]))
                         report_pending(rollout, &current->pending[i]);
-        forget_reported(rollout);
+        rollout_forget_reported(rollout);
         rollout->reported = xcalloc(current->n_pending, sizeof(*rollout->reported));
         for (size_t i = 0; i < current->n_pending; i++)
                 rollout->reported[rollout->n_reported++] =
@@ -269,7 +270,7 @@ void agent_rollout_serve(struct agent_rollout *rollout, bool is_serving)
                 read_record(rollout);
         } else {
                 uv_timer_stop(&rollout->timer);
-                forget_reported(rollout);
+                rollout_forget_reported(rollout);
         }
 }
 
@@ -286,7 +287,7 @@ struct agent_rollout *agent_rollout_new(const struct agent_rollout_options *opti
         record_file_init(&rollout->file, options->loop,
                 &(struct record_file_options){.path = rollout->record,
                         .failure = "the record of sharing policies cannot be written, will try again",
-                        .write_again = write_record,
+                        .write_again = rollout_write_record,
                         .data = rollout});
         uv_timer_init(options->loop, &rollout->timer);
         rollout->timer.data = rollout;
@@ -297,7 +298,7 @@ static void free_rollout(void *data)
 {
         struct agent_rollout *rollout = data;
 
-        forget_reported(rollout);
+        rollout_forget_reported(rollout);
         arena_done(&rollout->arena);
         free(rollout->directory);
         free(rollout->record);

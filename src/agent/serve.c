@@ -117,7 +117,7 @@ void agent_serving_begin(struct agent_serving *serving)
 }
 
 /* Another agent serves from now on. This one still keeps its plan up to date, because it may have to serve again. */
-static void give_way(struct agent *agent)
+static void serve_give_way(struct agent *agent)
 {
         node_events_serve(agent->events, false);
         agent_rollout_serve(agent->rollout, false);
@@ -139,7 +139,7 @@ void agent_serving_changed(bool is_serving, void *data)
         if (is_serving)
                 agent_serving_begin(serving);
         else
-                give_way(serving->agent);
+                serve_give_way(serving->agent);
 }
 
 void agent_serving_stranded(void *data)

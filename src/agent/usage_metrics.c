@@ -99,7 +99,7 @@ static struct unit_index index_of(const struct inventory *inventory, const char 
         return index;
 }
 
-static const char *or_null(const struct unit_index *index)
+static const char *usage_metrics_or_null(const struct unit_index *index)
 {
         return *index->text ? index->text : NULL;
 }
@@ -117,7 +117,7 @@ static void put_gpus(struct exposition *to, const struct node_usage_view *view)
 
                         if (!unit->is_mig && unit->values[family->value] != GPU_VALUE_UNKNOWN)
                                 exposition_sample(to,
-                                        EXPOSITION_LABELS({"gpu", unit->uuid}, {"index", or_null(&index)},
+                                        EXPOSITION_LABELS({"gpu", unit->uuid}, {"index", usage_metrics_or_null(&index)},
                                                 {family->label ? family->label : "", family->label_value}),
                                         (double)unit->values[family->value] * family->scale);
                 }
@@ -150,8 +150,8 @@ static void put_clock_reasons(struct exposition *to, const struct node_usage_vie
 
                 for (size_t j = 0; !unit->is_mig && bits != GPU_VALUE_UNKNOWN && j < ARRAY_SIZE(reasons); j++)
                         exposition_sample(to,
-                                EXPOSITION_LABELS(
-                                        {"gpu", unit->uuid}, {"index", or_null(&index)}, {"reason", reasons[j].name}),
+                                EXPOSITION_LABELS({"gpu", unit->uuid}, {"index", usage_metrics_or_null(&index)},
+                                        {"reason", reasons[j].name}),
                                 bits & reasons[j].bit ? 1 : 0);
         }
 }
@@ -162,10 +162,11 @@ static void put_xid(struct exposition *to, const struct node_usage_view *view, c
         char number[24];
 
         snprintf(number, sizeof(number), "%" PRIu64, xid->xid);
-        exposition_sample(to, EXPOSITION_LABELS({"gpu", xid->gpu}, {"index", or_null(&index)}, {"xid", number}), value);
+        exposition_sample(to,
+                EXPOSITION_LABELS({"gpu", xid->gpu}, {"index", usage_metrics_or_null(&index)}, {"xid", number}), value);
 }
 
-static void put_xids(struct exposition *to, const struct node_usage_view *view)
+static void usage_metrics_put_xids(struct exposition *to, const struct node_usage_view *view)
 {
         exposition_family(to, "warpshare_gpu_xid_errors_total", EXPOSITION_COUNTER,
                 "Xid errors of the GPU since the agent started, by number.");
@@ -200,7 +201,8 @@ static void put_unit_values(struct exposition *to, const struct node_usage_view 
 
                         if (unit->values[families[i].value] != GPU_VALUE_UNKNOWN)
                                 exposition_sample(to,
-                                        EXPOSITION_LABELS({"unit", unit->uuid}, {"index", or_null(&index)}),
+                                        EXPOSITION_LABELS(
+                                                {"unit", unit->uuid}, {"index", usage_metrics_or_null(&index)}),
                                         (double)unit->values[families[i].value]);
                 }
         }
@@ -221,14 +223,15 @@ static void put_others(struct exposition *to, const struct node_usage_view *view
                         if (share->kind != USAGE_POD && share->n_processes && share->memory != GPU_VALUE_UNKNOWN &&
                                 strcmp(share->unit, unit->uuid) == 0)
                                 exposition_sample(to,
-                                        EXPOSITION_LABELS({"unit", unit->uuid}, {"index", or_null(&index)},
+                                        EXPOSITION_LABELS({"unit", unit->uuid},
+                                                {"index", usage_metrics_or_null(&index)},
                                                 {"by", usage_kind_name(share->kind)}),
                                         (double)share->memory);
                 }
                 if (usage_unattributed(unit) != GPU_VALUE_UNKNOWN)
                         exposition_sample(to,
-                                EXPOSITION_LABELS(
-                                        {"unit", unit->uuid}, {"index", or_null(&index)}, {"by", "unattributed"}),
+                                EXPOSITION_LABELS({"unit", unit->uuid}, {"index", usage_metrics_or_null(&index)},
+                                        {"by", "unattributed"}),
                                 (double)usage_unattributed(unit));
         }
 }
@@ -323,7 +326,7 @@ static const struct {
                 ROW_KEPT, row_energy},
 };
 
-static const struct gpu_sample *find_sample(const struct gpu_samples *samples, const char *uuid)
+static const struct gpu_sample *usage_metrics_find_sample(const struct gpu_samples *samples, const char *uuid)
 {
         for (size_t i = 0; i < samples->n_units; i++)
                 if (strcmp(samples->units[i].uuid, uuid) == 0)
@@ -331,7 +334,7 @@ static const struct gpu_sample *find_sample(const struct gpu_samples *samples, c
         return NULL;
 }
 
-static bool has_hidden(const struct node_usage_view *view, const char *uuid)
+static bool usage_metrics_has_hidden(const struct node_usage_view *view, const char *uuid)
 {
         for (size_t i = 0; i < view->n_shares; i++)
                 if (view->shares[i].kind == USAGE_HIDDEN && view->shares[i].n_processes &&
@@ -393,10 +396,10 @@ static void put_rows(struct exposition *to, const struct node_usage_view *view)
                         const double value = row_families[i].value(row);
 
                         if (view->samples && (j == 0 || strcmp(row->unit, view->rows[j - 1].unit) != 0)) {
-                                const struct gpu_sample *sample = find_sample(view->samples, row->unit);
+                                const struct gpu_sample *sample = usage_metrics_find_sample(view->samples, row->unit);
 
                                 unit.is_listed = sample && sample->has_processes;
-                                unit.has_hidden = has_hidden(view, row->unit);
+                                unit.has_hidden = usage_metrics_has_hidden(view, row->unit);
                         }
                         if (value >= 0 && may_say(row_families[i].source, row, &unit))
                                 exposition_sample(to, EXPOSITION_LABELS({"share", row->id}), value);
@@ -412,7 +415,7 @@ void usage_metrics_put(struct exposition *to, const struct node_usage_view *view
                 return;
         put_gpus(to, view);
         put_clock_reasons(to, view);
-        put_xids(to, view);
+        usage_metrics_put_xids(to, view);
         put_unit_values(to, view);
         put_others(to, view);
 }

@@ -15,7 +15,7 @@
 
 #include "base/alloc.h"
 
-static int read_all(int fd, const char *path, size_t limit, struct strbuf *content, struct error *err)
+static int file_read_all(int fd, const char *path, size_t limit, struct strbuf *content, struct error *err)
 {
         size_t total = 0;
 
@@ -44,7 +44,7 @@ int file_read(const char *path, size_t limit, struct strbuf *content, struct err
 
         if (fd < 0)
                 return error_errno(err, errno, "open '%s'", path);
-        return read_all(fd, path, limit, content, err);
+        return file_read_all(fd, path, limit, content, err);
 }
 
 /* If the mode cannot be changed, as on a read-only mount, the file is read nevertheless. */
@@ -57,7 +57,7 @@ int file_read_private(const char *path, size_t limit, struct strbuf *content, st
                 return error_errno(err, errno, "open '%s'", path);
         if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && (status.st_mode & 0777) != 0600)
                 (void)!fchmod(fd, 0600);
-        return read_all(fd, path, limit, content, err);
+        return file_read_all(fd, path, limit, content, err);
 }
 
 static int write_all(int fd, const char *bytes, size_t size)

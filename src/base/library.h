@@ -37,7 +37,7 @@ struct library {
 };
 
 /*
- * Loads |library| and fills |ret|. It is never unloaded. ERROR_NOT_FOUND if it is not installed, ERROR_UNSUPPORTED if it
- * is too old.
+ * Loads |library| and fills |ret|. It is never unloaded. ERROR_NOT_FOUND if it is not installed, ERROR_UNSUPPORTED if
+ * it is too old.
  */
 int library_load(const struct library *library, void *ret, struct error *err) MUST_USE;

@@ -51,7 +51,7 @@ static void put_char(struct cursor *cursor, char c)
         put_bytes_of(cursor, &c, 1);
 }
 
-static void put_text(struct cursor *cursor, const char *text)
+static void log_put_text(struct cursor *cursor, const char *text)
 {
         put_bytes_of(cursor, text, strlen(text));
 }
@@ -91,7 +91,7 @@ static size_t put_escaped(struct cursor *cursor, const char *text)
                         0xdc00 + (code & 0x3ff));
         else
                 snprintf(escape, sizeof(escape), "\\u%04x", code);
-        put_text(cursor, escape);
+        log_put_text(cursor, escape);
         return MAX(length, (size_t)1);
 }
 
@@ -119,7 +119,7 @@ static void put_quoted(struct cursor *cursor, const char *text)
         cursor->left -= MIN(cursor->left, (size_t)1); /* refills the reserve, which the quote was taken from */
 }
 
-static bool is_plain(const char *text)
+static bool log_is_plain(const char *text)
 {
         if (!*text)
                 return false;
@@ -134,18 +134,18 @@ static bool is_plain(const char *text)
 }
 
 /* Whether there is room for the key and the beginning of a value: no line ends with half a key. */
-static bool has_room(struct cursor *cursor, const struct log_field *field)
+static bool log_has_room(struct cursor *cursor, const struct log_field *field)
 {
         cursor->is_full = cursor->is_full || cursor->left < strlen(field->key) + NUMBER_ROOM;
         return !cursor->is_full;
 }
 
-static void put_number(struct cursor *cursor, int64_t number)
+static void log_put_number(struct cursor *cursor, int64_t number)
 {
         char digits[32];
 
         snprintf(digits, sizeof(digits), "%lld", (long long)number);
-        put_text(cursor, digits);
+        log_put_text(cursor, digits);
 }
 
 static void put_time(struct cursor *cursor, int64_t unix_us)
@@ -157,25 +157,25 @@ static void put_time(struct cursor *cursor, int64_t unix_us)
         gmtime_r(&seconds, &parts);
         snprintf(text, sizeof(text), "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", parts.tm_year + 1900, parts.tm_mon + 1,
                 parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec, (int)(unix_us / 1000 % 1000));
-        put_text(cursor, text);
+        log_put_text(cursor, text);
 }
 
-static void put_json(struct cursor *cursor, const struct log_event *event)
+static void log_put_json(struct cursor *cursor, const struct log_event *event)
 {
-        put_text(cursor, "{\"time\":\"");
+        log_put_text(cursor, "{\"time\":\"");
         put_time(cursor, event->unix_us);
-        put_text(cursor, "\",\"level\":\"");
-        put_text(cursor, level_names[event->level]);
-        put_text(cursor, "\",\"msg\":");
+        log_put_text(cursor, "\",\"level\":\"");
+        log_put_text(cursor, level_names[event->level]);
+        log_put_text(cursor, "\",\"msg\":");
         put_quoted(cursor, event->message);
-        for (const struct log_field *field = event->fields; field->key && has_room(cursor, field); field++) {
+        for (const struct log_field *field = event->fields; field->key && log_has_room(cursor, field); field++) {
                 put_char(cursor, ',');
                 put_quoted(cursor, field->key);
                 put_char(cursor, ':');
                 if (field->text)
                         put_quoted(cursor, field->text);
                 else
-                        put_number(cursor, field->number);
+                        log_put_number(cursor, field->number);
         }
         if (cursor->is_full)
                 put_closing(cursor, ",\"cut\":true");
@@ -186,16 +186,16 @@ static void put_plain(struct cursor *cursor, const struct log_event *event)
 {
         put_time(cursor, event->unix_us);
         put_char(cursor, ' ');
-        put_text(cursor, level_names[event->level]);
-        put_text(cursor, strlen(level_names[event->level]) < 5 ? "  " : " ");
+        log_put_text(cursor, level_names[event->level]);
+        log_put_text(cursor, strlen(level_names[event->level]) < 5 ? "  " : " ");
         put_message(cursor, event->message);
-        for (const struct log_field *field = event->fields; field->key && has_room(cursor, field); field++) {
+        for (const struct log_field *field = event->fields; field->key && log_has_room(cursor, field); field++) {
                 put_char(cursor, ' ');
-                put_text(cursor, field->key);
+                log_put_text(cursor, field->key);
                 put_char(cursor, '=');
                 if (!field->text)
-                        put_number(cursor, field->number);
-                else if (is_plain(field->text))
+                        log_put_number(cursor, field->number);
+                else if (log_is_plain(field->text))
                         put_message(cursor, field->text);
                 else
                         put_quoted(cursor, field->text);
@@ -215,13 +215,13 @@ static void put_klog_header(struct cursor *cursor, const struct log_event *event
         snprintf(text, sizeof(text), "%c%02d%02d %02d:%02d:%02d.%06d %7d %.40s:%d] ", letters[event->level],
                 parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec,
                 (int)(event->unix_us % 1000000), event->pid, slash ? slash + 1 : event->place.file, event->place.line);
-        put_text(cursor, text);
+        log_put_text(cursor, text);
 }
 
 /* Each line is indented, so that none looks like an event. */
 static void put_klog_block(struct cursor *cursor, const char *text)
 {
-        put_text(cursor, "<\n");
+        log_put_text(cursor, "<\n");
         while (*text && !cursor->is_full) {
                 put_char(cursor, '\t');
                 while (*text && *text != '\n' && !cursor->is_full)
@@ -245,12 +245,12 @@ static void put_klog(struct cursor *cursor, const struct log_event *event)
                 return;
         }
         put_quoted(cursor, event->message);
-        for (const struct log_field *field = event->fields; field->key && has_room(cursor, field); field++) {
+        for (const struct log_field *field = event->fields; field->key && log_has_room(cursor, field); field++) {
                 put_char(cursor, ' ');
-                put_text(cursor, field->key);
+                log_put_text(cursor, field->key);
                 put_char(cursor, '=');
                 if (!field->text)
-                        put_number(cursor, field->number);
+                        log_put_number(cursor, field->number);
                 else if (strchr(field->text, '\n'))
                         put_klog_block(cursor, field->text);
                 else
@@ -261,7 +261,7 @@ static void put_klog(struct cursor *cursor, const struct log_event *event)
 size_t log_format_line(char *line, size_t size, enum log_format format, const struct log_event *event)
 {
         static void (*const put[])(struct cursor * cursor, const struct log_event *event) = {
-                [LOG_TEXT] = put_plain, [LOG_JSON] = put_json, [LOG_KLOG] = put_klog};
+                [LOG_TEXT] = put_plain, [LOG_JSON] = log_put_json, [LOG_KLOG] = put_klog};
         struct cursor cursor = {.at = line, .left = size - RESERVE, .is_json = format == LOG_JSON};
 
         assert(size >= LOG_LINE_LEAST);
@@ -295,7 +295,7 @@ bool log_is_on(enum log_level level)
  * If the reader of the log stops reading, the pipe gets full, and the program must not wait for it: bytes that do not
  * fit are dropped and counted. A pipe that is ready takes PIPE_BUF bytes without blocking (pipe(7)).
  */
-static bool write_some(const char *bytes, size_t size)
+static bool log_write_some(const char *bytes, size_t size)
 {
         struct pollfd output = {.fd = STDERR_FILENO, .events = POLLOUT};
 
@@ -333,7 +333,7 @@ static void write_out(const char *bytes, size_t size)
         if (lost) {
                 size_t length = format_notice(notice);
 
-                if (!write_some(notice, length)) {
+                if (!log_write_some(notice, length)) {
                         lost += size;
                         return;
                 }
@@ -343,7 +343,7 @@ static void write_out(const char *bytes, size_t size)
         for (size_t put = 0; put < size;) {
                 size_t piece = MIN(size - put, (size_t)PIPE_BUF);
 
-                if (!write_some(bytes + put, piece)) {
+                if (!log_write_some(bytes + put, piece)) {
                         lost += size - put;
                         is_within = put > 0;
                         return;
@@ -352,7 +352,7 @@ static void write_out(const char *bytes, size_t size)
         }
 }
 
-static void write_event(char *line, size_t size, const struct log_event *event)
+static void log_write_event(char *line, size_t size, const struct log_event *event)
 {
         write_out(line, log_format_line(line, size, output_format, event));
 }
@@ -367,7 +367,7 @@ void log_write(enum log_level level, struct log_place place, const char *message
                 .fields = fields};
         char line[LOG_LINE_LIMIT];
 
-        write_event(line, sizeof(line), &event);
+        log_write_event(line, sizeof(line), &event);
 }
 
 void log_write_format(enum log_level level, struct log_place place, const char *format, ...)
@@ -395,7 +395,7 @@ static void write_block(enum log_level level, struct log_place place, const char
         size_t size = MIN(LOG_LINE_LIMIT + 2 * strlen(text), LOG_BLOCK_LIMIT);
         _free_ char *line = xmalloc(size);
 
-        write_event(line, size, &event);
+        log_write_event(line, size, &event);
 }
 
 void log_write_block(enum log_level level, struct log_place place, const char *message, const char *text)

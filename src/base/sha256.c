@@ -22,7 +22,7 @@ static uint32_t rotate(uint32_t word, unsigned int bits)
         return word >> bits | word << (32 - bits);
 }
 
-static void expand(uint32_t words[64], const unsigned char *block)
+static void sha256_expand(uint32_t words[64], const unsigned char *block)
 {
         for (size_t i = 0; i < 16; i++)
                 words[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 |
@@ -40,7 +40,7 @@ static void digest_block(uint32_t state[8], const unsigned char *block)
         uint32_t words[64];
         uint32_t v[8];
 
-        expand(words, block);
+        sha256_expand(words, block);
         memcpy(v, state, sizeof(v));
         for (size_t i = 0; i < 64; i++) {
                 uint32_t choice = (v[4] & v[5]) ^ (~v[4] & v[6]);

@@ -53,7 +53,7 @@ static void remove_name(struct sweep *sweep, int above, const char *name, int fl
 /* ---- folders ---- */
 
 /* |expected| NULL: any of the same file system. */
-static void enter(struct sweep *sweep, const char *name, const struct stat *expected)
+static void sweep_enter(struct sweep *sweep, const char *name, const struct stat *expected)
 {
         const int above = dirfd(innermost(sweep)->folder);
         _close_ int fd = file_open_below(above, name, O_RDONLY | O_DIRECTORY);
@@ -95,7 +95,7 @@ static void enter_next_aside(struct sweep *sweep)
         char aside[NAME_MAX + 1];
 
         snprintf(aside, sizeof(aside), ASIDE, sweep->tag, sweep->n_entered++);
-        enter(sweep, aside, NULL);
+        sweep_enter(sweep, aside, NULL);
 }
 
 static void remove_folder(struct sweep *sweep, const char *name, const struct stat *status)
@@ -107,7 +107,7 @@ static void remove_folder(struct sweep *sweep, const char *name, const struct st
         else if (sweep->depth == SWEEP_LEVELS)
                 move_to_the_top(sweep, above, name);
         else
-                enter(sweep, name, status);
+                sweep_enter(sweep, name, status);
 }
 
 static void remove_entry(struct sweep *sweep, const char *name)

@@ -167,7 +167,7 @@ size_t text_hidden_length(const char *text, uint32_t *ret_code)
         return 0;
 }
 
-static bool is_blank(uint32_t code)
+static bool text_is_blank(uint32_t code)
 {
         return (code >= '\t' && code <= '\r') || code == 0x85 || code == 0x2028 || code == 0x2029;
 }
@@ -184,7 +184,7 @@ void text_clean(char *text)
                         *to++ = '?';
                         from++;
                 } else if (text_hidden_length(from, &code)) {
-                        *to++ = is_blank(code) ? ' ' : '?';
+                        *to++ = text_is_blank(code) ? ' ' : '?';
                         from += length;
                 } else {
                         for (; length > 0; length--)
@@ -221,7 +221,7 @@ bool text_is_same(const char *a, const char *b)
         return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-static bool is_alphanumeric(char c)
+static bool text_is_alphanumeric(char c)
 {
         return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
@@ -231,12 +231,12 @@ bool text_is_subdomain(const char *text)
         char previous = '.';
 
         for (; *text; previous = *text++) {
-                if (is_alphanumeric(*text))
+                if (text_is_alphanumeric(*text))
                         continue;
                 if (*text != '-' && *text != '.')
                         return false;
                 if (previous == '.' || (*text == '.' && previous == '-'))
                         return false;
         }
-        return is_alphanumeric(previous);
+        return text_is_alphanumeric(previous);
 }

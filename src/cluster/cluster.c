@@ -51,7 +51,7 @@ static void on_watch_object(enum kube_change change, json_t *object, void *data)
         }
 }
 
-static void on_synced(void *data)
+static void cluster_on_synced(void *data)
 {
         struct cluster_watch *watch = data;
 
@@ -68,7 +68,7 @@ static void on_left_out(const struct error *error, void *data)
         cluster_changes_count(&watch->cluster->changes);
 }
 
-static void on_trouble(const struct error *error, void *data)
+static void cluster_on_trouble(const struct error *error, void *data)
 {
         struct cluster_watch *watch = data;
 
@@ -88,9 +88,9 @@ static void start_watch(struct cluster *cluster, size_t which, struct kube_watch
         struct cluster_watch *watch = &cluster->watches[which];
 
         options.on_object = on_watch_object;
-        options.on_synced = on_synced;
+        options.on_synced = cluster_on_synced;
         options.on_left_out = on_left_out;
-        options.on_trouble = on_trouble;
+        options.on_trouble = cluster_on_trouble;
         options.data = watch;
         watch->watch = kube_watch_new(cluster->options.client, &options);
 }
@@ -120,7 +120,7 @@ static void start_watches(struct cluster *cluster)
 
 /* ---- the view ---- */
 
-static bool is_complete(const struct cluster *cluster)
+static bool cluster_is_complete(const struct cluster *cluster)
 {
         for (size_t i = 0; i < N_CLUSTER_WATCHES; i++)
                 if (cluster->watches[i].watch && !cluster->watches[i].is_settled)
@@ -131,7 +131,7 @@ static bool is_complete(const struct cluster *cluster)
         return true;
 }
 
-static const struct error *trouble_of(const struct cluster *cluster, size_t which)
+static const struct error *cluster_trouble_of(const struct cluster *cluster, size_t which)
 {
         const struct error *trouble = &cluster->watches[which].trouble;
 
@@ -160,11 +160,12 @@ const struct cluster_view *cluster_view(struct cluster *cluster)
                 if (cluster->watches[i].too_large.kind != ERROR_NONE)
                         cluster->too_large[view->n_too_large++] = &cluster->watches[i].too_large;
         view->too_large = cluster->too_large;
-        view->is_complete = is_complete(cluster);
-        view->nodes_trouble = trouble_of(cluster, CLUSTER_WATCH_NODES);
-        view->agents_trouble =
-                several_namespaces->kind == ERROR_NONE ? trouble_of(cluster, CLUSTER_WATCH_AGENTS) : several_namespaces;
-        view->pods_trouble = trouble_of(cluster, CLUSTER_WATCH_PODS);
+        view->is_complete = cluster_is_complete(cluster);
+        view->nodes_trouble = cluster_trouble_of(cluster, CLUSTER_WATCH_NODES);
+        view->agents_trouble = several_namespaces->kind == ERROR_NONE
+                                       ? cluster_trouble_of(cluster, CLUSTER_WATCH_AGENTS)
+                                       : several_namespaces;
+        view->pods_trouble = cluster_trouble_of(cluster, CLUSTER_WATCH_PODS);
         return view;
 }
 

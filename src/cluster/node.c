@@ -82,7 +82,7 @@ static int compare_resources(const void *a, const void *b)
         return strcmp(((const struct cluster_resource *)a)->name, ((const struct cluster_resource *)b)->name);
 }
 
-static uint64_t count_of(const json_t *counts, const char *name)
+static uint64_t node_count_of(const json_t *counts, const char *name)
 {
         const char *text = json_string_value(json_object_get(counts, name));
         uint64_t value = 0;
@@ -103,15 +103,15 @@ static void read_resources(struct cluster_node_object *node, const json_t *objec
         {
                 if (node->n_resources < CLUSTER_RESOURCES && read_is_device_resource(name))
                         found[node->n_resources++] = (struct cluster_resource){.name = read_cut(arena, name),
-                                .capacity = count_of(capacity, name),
-                                .allocatable = count_of(allocatable, name)};
+                                .capacity = node_count_of(capacity, name),
+                                .allocatable = node_count_of(allocatable, name)};
         }
         if (node->n_resources > 0)
                 qsort(found, node->n_resources, sizeof(*found), compare_resources);
         node->resources = found;
 }
 
-static const char *read_address(const json_t *object, struct arena *arena)
+static const char *node_read_address(const json_t *object, struct arena *arena)
 {
         const json_t *list = object_find(object, "status", "addresses", NULL);
 
@@ -131,7 +131,7 @@ const struct cluster_node_object *cluster_node_read(const json_t *object, struct
         node->uid = read_cut(arena, object_text(object, "metadata", "uid", NULL));
         node->is_cordoned = json_is_true(object_find(object, "spec", "unschedulable", NULL));
         node->kubelet = read_cut(arena, object_text(object, "status", "nodeInfo", "kubeletVersion", NULL));
-        node->address = read_address(object, arena);
+        node->address = node_read_address(object, arena);
         node->created = read_time(object_text(object, "metadata", "creationTimestamp", NULL));
         read_labels(node, object, arena);
         read_taints(node, object, arena);

@@ -112,7 +112,7 @@ static void node_entry_set_state(struct node_entry *entry, enum cluster_agent_st
 }
 
 /* While one pod replaces another, both are there: better is the one that can be asked, that is ready, that is newer. */
-static bool is_better(const struct cluster_agent *a, const struct cluster_agent *b)
+static bool nodes_is_better(const struct cluster_agent *a, const struct cluster_agent *b)
 {
         if (!a->trouble != !b->trouble)
                 return !a->trouble;
@@ -128,7 +128,7 @@ static const struct cluster_agent *best_agent(const struct node_entry *entry)
         LIST_FOR_EACH(link, &entry->agents) {
                 const struct cluster_agent *agent = container_of(link, struct agent_pod, link)->agent;
 
-                if (!best || is_better(agent, best))
+                if (!best || nodes_is_better(agent, best))
                         best = agent;
         }
         return best;
@@ -291,7 +291,7 @@ static bool is_of_agent(const struct kube_answer *answer)
         return answer->status != 0 && !text_is_same(object_text(answer->object, "kind", NULL), "Status");
 }
 
-static bool note_failure(struct node_entry *entry, const struct kube_answer *answer)
+static bool nodes_note_failure(struct node_entry *entry, const struct kube_answer *answer)
 {
         _free_ char *reason = NULL;
 
@@ -315,7 +315,7 @@ static bool note_failure(struct node_entry *entry, const struct kube_answer *ans
         return false;
 }
 
-static bool on_agent_answer(struct poll_turn *turn, const struct kube_answer *answer, void *data UNUSED)
+static bool nodes_on_agent_answer(struct poll_turn *turn, const struct kube_answer *answer, void *data UNUSED)
 {
         struct node_entry *entry = container_of(turn, struct node_entry, turn);
         struct arena arena = ARENA_INIT;
@@ -323,7 +323,7 @@ static bool on_agent_answer(struct poll_turn *turn, const struct kube_answer *an
         struct error err;
 
         if (answer->error)
-                return note_failure(entry, answer);
+                return nodes_note_failure(entry, answer);
         if (node_page_read(&page, &arena, answer->text, answer->size, &err) < 0) {
                 arena_done(&arena);
                 node_entry_set_state(entry, CLUSTER_AGENT_SILENT, err.text);
@@ -350,7 +350,7 @@ void cluster_nodes_init(
 
         *nodes = (struct cluster_nodes){.changes = changes};
         complete.path = nodes_question;
-        complete.on_answer = on_agent_answer;
+        complete.on_answer = nodes_on_agent_answer;
         poll_init(&nodes->poll, &complete);
 }
 

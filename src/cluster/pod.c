@@ -68,7 +68,7 @@ static void add_container(struct tallies *tallies, const json_t *container, bool
         }
 }
 
-static void add_containers(struct tallies *tallies, const json_t *pod, const char *list)
+static void pod_add_containers(struct tallies *tallies, const json_t *pod, const char *list)
 {
         const json_t *containers = object_find(pod, "spec", list, NULL);
 
@@ -86,8 +86,8 @@ static void read_requests(struct cluster_pod *pod, const json_t *object, struct 
         struct tallies tallies = {.arena = arena};
         struct cluster_request *found;
 
-        add_containers(&tallies, object, "initContainers"); /* in their order, before the others */
-        add_containers(&tallies, object, "containers");
+        pod_add_containers(&tallies, object, "initContainers"); /* in their order, before the others */
+        pod_add_containers(&tallies, object, "containers");
         found = ARENA_ARRAY(arena, struct cluster_request, tallies.count);
         for (size_t i = 0; i < tallies.count; i++)
                 found[i] = (struct cluster_request){.resource = tallies.items[i].resource,
@@ -129,7 +129,7 @@ static void read_claims(struct cluster_pod *pod, const json_t *object, struct ar
 
 /* ---- what became of it ---- */
 
-static const json_t *find_condition(const json_t *object, const char *type)
+static const json_t *pod_find_condition(const json_t *object, const char *type)
 {
         const json_t *list = object_find(object, "status", "conditions", NULL);
 
@@ -139,7 +139,7 @@ static const json_t *find_condition(const json_t *object, const char *type)
         return NULL;
 }
 
-static const char *owner_of(const json_t *object, struct arena *arena)
+static const char *pod_owner_of(const json_t *object, struct arena *arena)
 {
         const json_t *owners = object_find(object, "metadata", "ownerReferences", NULL);
 
@@ -157,7 +157,7 @@ const struct cluster_pod *cluster_pod_read(const json_t *object, struct arena *a
 {
         struct cluster_pod *pod = ARENA_NEW(arena, struct cluster_pod);
         const json_t *status = json_object_get(object, "status");
-        const json_t *scheduled = find_condition(object, "PodScheduled");
+        const json_t *scheduled = pod_find_condition(object, "PodScheduled");
 
         read_requests(pod, object, arena);
         read_claims(pod, object, arena);
@@ -174,7 +174,7 @@ const struct cluster_pod *cluster_pod_read(const json_t *object, struct arena *a
                 pod->reason = read_text(arena, scheduled, "reason");
                 pod->message = read_text(arena, scheduled, "message");
         }
-        pod->owner = owner_of(object, arena);
+        pod->owner = pod_owner_of(object, arena);
         pod->created = read_time(object_text(object, "metadata", "creationTimestamp", NULL));
         pod->is_gated = json_array_size(object_find(object, "spec", "schedulingGates", NULL)) > 0;
         pod->is_deleted = json_object_get(json_object_get(object, "metadata"), "deletionTimestamp") != NULL;
@@ -228,7 +228,7 @@ static const json_t *container_status(const json_t *object, const char *name)
 }
 
 /* Why a pod whose container does not run does not answer. */
-static const char *trouble_of(const json_t *object, const json_t *status, struct arena *arena)
+static const char *pod_trouble_of(const json_t *object, const json_t *status, struct arena *arena)
 {
         const char *waiting = object_text(status, "state", "waiting", "reason", NULL);
         const char *terminated = object_text(status, "state", "terminated", "reason", NULL);
@@ -267,7 +267,7 @@ const struct cluster_agent *cluster_agent_read(const json_t *object, struct aren
         agent->is_ready = json_is_true(json_object_get(status, "ready"));
         agent->restarts = (uint64_t)MAX(json_integer_value(json_object_get(status, "restartCount")), (json_int_t)0);
         agent->created = read_time(object_text(metadata, "creationTimestamp", NULL));
-        agent->trouble = trouble_of(object, status, arena);
+        agent->trouble = pod_trouble_of(object, status, arena);
         if (!agent->trouble && agent->port == 0)
                 agent->trouble = "its pod has no port named metrics: metrics are switched off";
         return agent;

@@ -51,7 +51,7 @@ static bool has_value(const json_t *values, const char *value)
         return false;
 }
 
-static bool read_number(const char *text, long long *ret)
+static bool pod_fit_read_number(const char *text, long long *ret)
 {
         char *end;
 
@@ -79,7 +79,8 @@ static bool expression_fits(const json_t *expression, const char *value)
                 return value == NULL;
         if (!text_is_same(how, "Gt") && !text_is_same(how, "Lt"))
                 return true;
-        if (!read_number(value, &is) || !read_number(json_string_value(json_array_get(values, 0)), &bound))
+        if (!pod_fit_read_number(value, &is) ||
+                !pod_fit_read_number(json_string_value(json_array_get(values, 0)), &bound))
                 return false;
         return *how == 'G' ? is > bound : is < bound;
 }

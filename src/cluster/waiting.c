@@ -47,7 +47,7 @@ static const char *key_at(const struct sorted *sorted, size_t at)
         return ((const struct pod_entry *)sorted->items[at])->key;
 }
 
-static bool has_room(const struct waiting_pods *waiting, const char *key)
+static bool waiting_has_room(const struct waiting_pods *waiting, const char *key)
 {
         if (waiting->pods.count >= CLUSTER_PODS)
                 return false;
@@ -141,7 +141,7 @@ static void waiting_refill(struct waiting_pods *waiting)
         const struct sorted *more = &waiting->more;
 
         for (size_t at = 0; at < more->count && !waiting->refill; at = end_of_namespace(more, key_at(more, at)))
-                if (has_room(waiting, key_at(more, at)))
+                if (waiting_has_room(waiting, key_at(more, at)))
                         waiting_read(waiting, key_at(more, at));
 }
 
@@ -152,7 +152,7 @@ static void waiting_add(struct waiting_pods *waiting, struct pod_entry *entry)
         struct sorted *to = &waiting->pods;
         size_t at;
 
-        if (!has_room(waiting, entry->key)) {
+        if (!waiting_has_room(waiting, entry->key)) {
                 arena_done(&entry->arena);
                 entry->pod = NULL;
                 to = &waiting->more;

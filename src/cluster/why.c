@@ -39,7 +39,7 @@ const char *why_state_name(enum why_state state)
 
 /* ---- texts ---- */
 
-static const char *take(struct arena *arena, struct strbuf *text)
+static const char *why_take(struct arena *arena, struct strbuf *text)
 {
         const char *copy = arena_strdup(arena, text->data);
 
@@ -64,7 +64,7 @@ static const char *name_requests(const struct explanation *explanation)
                 else
                         strbuf_printf(&text, "a claim '%s'", pod->claims[i - pod->n_requests].name);
         }
-        return take(explanation->arena, &text);
+        return why_take(explanation->arena, &text);
 }
 
 /* The newest warning; |but| a reason that does not count, |only| one that alone counts; either may be NULL. */
@@ -120,7 +120,7 @@ static uint64_t greatest(const struct explanation *explanation, enum why_class c
         return most;
 }
 
-static const struct why_finding *first_of(const struct explanation *explanation, enum why_class class)
+static const struct why_finding *why_first_of(const struct explanation *explanation, enum why_class class)
 {
         for (size_t i = 0; i < explanation->n_nodes; i++)
                 if (explanation->findings[i].class == class)
@@ -162,7 +162,7 @@ static void say_nowhere(struct explanation *explanation)
 
 static void say_too_large(struct explanation *explanation)
 {
-        const struct why_finding *finding = first_of(explanation, WHY_SHARE_TOO_LARGE);
+        const struct why_finding *finding = why_first_of(explanation, WHY_SHARE_TOO_LARGE);
         const uint64_t most = greatest(explanation, WHY_SHARE_TOO_LARGE);
 
         explanation->why->sentence = arena_printf(explanation->arena,
@@ -174,7 +174,7 @@ static void say_too_large(struct explanation *explanation)
 
 static void say_too_small(struct explanation *explanation)
 {
-        const struct why_finding *finding = first_of(explanation, WHY_NODE_TOO_SMALL);
+        const struct why_finding *finding = why_first_of(explanation, WHY_NODE_TOO_SMALL);
         uint64_t reserved = 0;
 
         for (size_t i = 0; i < explanation->n_nodes; i++)
@@ -233,7 +233,7 @@ static void say_mixed(struct explanation *explanation)
                         explanation->why->todo = texts[i].todo;
                 }
         }
-        explanation->why->sentence = take(explanation->arena, &text);
+        explanation->why->sentence = why_take(explanation->arena, &text);
 }
 
 static void say_room(struct explanation *explanation)
@@ -296,7 +296,7 @@ static void say_claims(struct explanation *explanation)
                         : "wait until a pod ends, or ask for less; 'kubectl warpshare top' shows who has what";
 }
 
-static void explain_waiting(struct explanation *explanation)
+static void why_explain_waiting(struct explanation *explanation)
 {
         struct why *why = explanation->why;
 
@@ -401,7 +401,7 @@ static const char *name_shares(const struct explanation *explanation, const stru
                                         text_is_same(share->pod_namespace, explanation->pod->namespace))
                                         put_share(&text, &page->gpus[i].units[j], share);
                         }
-        return take(explanation->arena, &text);
+        return why_take(explanation->arena, &text);
 }
 
 static void explain_running(struct explanation *explanation)
@@ -466,6 +466,6 @@ void why_explain(struct why *ret, struct arena *arena, const struct why_input *i
                         "%s waits: it has scheduling gates, so the scheduler does not look at it", explanation.name);
                 ret->todo = "who set spec.schedulingGates has to remove them";
         } else {
-                explain_waiting(&explanation);
+                why_explain_waiting(&explanation);
         }
 }

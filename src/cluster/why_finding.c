@@ -25,7 +25,7 @@ static uint64_t number(double value)
         return value > 0 && value < (double)UINT32_MAX ? (uint64_t)value : 0;
 }
 
-static void add_unit(struct supply *supply, const struct report_unit *unit)
+static void why_finding_add_unit(struct supply *supply, const struct report_unit *unit)
 {
         const uint64_t replicas = isnan(unit->replicas) ? 1 : number(unit->replicas);
         const uint64_t granted = number(report_unit_granted(unit));
@@ -49,7 +49,7 @@ static struct supply find_supply(const struct node_page *page, const char *resou
         for (size_t i = 0; page && i < page->n_gpus; i++)
                 for (size_t j = 0; j < page->gpus[i].n_units; j++)
                         if (text_is_same(page->gpus[i].units[j].resource, resource))
-                                add_unit(&supply, &page->gpus[i].units[j]);
+                                why_finding_add_unit(&supply, &page->gpus[i].units[j]);
         return supply;
 }
 
@@ -70,7 +70,7 @@ static int compare_holders(const void *a, const void *b)
         return strcmp(x->name, y->name);
 }
 
-static size_t add_holder(struct holder *holders, size_t count, const char *name, uint64_t replicas)
+static size_t why_finding_add_holder(struct holder *holders, size_t count, const char *name, uint64_t replicas)
 {
         for (size_t i = 0; i < count; i++)
                 if (strcmp(holders[i].name, name) == 0) {
@@ -92,7 +92,7 @@ static size_t count_shares(const struct node_page *page, const char *resource)
         return count;
 }
 
-static size_t find_holders(
+static size_t why_finding_find_holders(
         const struct node_page *page, const char *resource, struct arena *arena, const struct holder **ret)
 {
         struct holder *holders = ARENA_ARRAY(arena, struct holder, count_shares(page, resource));
@@ -107,7 +107,7 @@ static size_t find_holders(
                                 const uint64_t replicas = isnan(share->replicas) ? 1 : number(share->replicas);
 
                                 if (replicas > 0)
-                                        count = add_holder(holders, count,
+                                        count = why_finding_add_holder(holders, count,
                                                 arena_printf(arena, "%s/%s",
                                                         share->pod_namespace ? share->pod_namespace : "?",
                                                         share->pod ? share->pod : "?"),
@@ -126,7 +126,7 @@ static void name_holders(
         const struct holder *holders;
         const char **names;
 
-        ret->n_holders = find_holders(page, resource, arena, &holders);
+        ret->n_holders = why_finding_find_holders(page, resource, arena, &holders);
         names = ARENA_ARRAY(arena, const char *, ret->n_holders);
         for (size_t i = 0; i < ret->n_holders; i++)
                 names[i] = arena_printf(arena, "%s (%" PRIu64 ")", holders[i].name, holders[i].count);
@@ -156,7 +156,7 @@ static const char *list_holders(const struct why_finding *finding, struct arena 
 
 /* ---- one resource ---- */
 
-static void fail(
+static void why_finding_fail(
         struct why_finding *ret, enum why_class class, const struct cluster_request *request, const char *reason)
 {
         ret->class = class;
@@ -179,7 +179,7 @@ static void why_fail_taken(struct why_finding *ret, struct arena *arena, const s
 
         name_holders(ret, node->page, request->resource, arena);
         taken = list_holders(ret, arena);
-        fail(ret, WHY_TAKEN, request,
+        why_finding_fail(ret, WHY_TAKEN, request,
                 arena_printf(arena, "%" PRIu64 " of %" PRIu64 " %s free%s%s", free, allocatable,
                         free == 1 ? "is" : "are", *taken ? "; taken by " : "", taken));
 }
@@ -195,7 +195,7 @@ static bool why_check_request(struct why_finding *ret, struct arena *arena, cons
 
         ret->reserved = supply.reserved;
         if (allocatable == 0) {
-                fail(ret, WHY_NOT_OFFERED, request,
+                why_finding_fail(ret, WHY_NOT_OFFERED, request,
                         supply.n_units == 0
                                 ? "kubelet has none of it now"
                                 : arena_printf(arena, "kubelet has none of it now, its agent has %zu unit%s of it%s",
@@ -205,13 +205,13 @@ static bool why_check_request(struct why_finding *ret, struct arena *arena, cons
         }
         if (supply.is_by_unit && request->largest > supply.largest) {
                 ret->most = supply.largest;
-                fail(ret, WHY_SHARE_TOO_LARGE, request,
+                why_finding_fail(ret, WHY_SHARE_TOO_LARGE, request,
                         arena_printf(arena, "the largest share of one GPU is %" PRIu64, supply.largest));
                 return true;
         }
         if (request->count > allocatable) {
                 ret->most = allocatable;
-                fail(ret, WHY_NODE_TOO_SMALL, request,
+                why_finding_fail(ret, WHY_NODE_TOO_SMALL, request,
                         arena_printf(arena, "has %" PRIu64 "%s%s", allocatable,
                                 supply.reserved
                                         ? arena_printf(arena, ", and %" PRIu64 " more are reserved", supply.reserved)
@@ -233,16 +233,16 @@ void why_find(struct why_finding *ret, struct arena *arena, const json_t *object
         if (node->object && !node->object->is_ready) {
                 const struct cluster_condition *ready = cluster_node_condition(node, "Ready");
 
-                fail(ret, WHY_NOT_READY, NULL,
+                why_finding_fail(ret, WHY_NOT_READY, NULL,
                         arena_printf(arena, "is not ready%s%s", ready ? ": " : "", ready ? ready->message : ""));
         } else if (node->object && node->object->is_cordoned) {
-                fail(ret, WHY_CORDONED, NULL, "is cordoned (kubectl uncordon)");
+                why_finding_fail(ret, WHY_CORDONED, NULL, "is cordoned (kubectl uncordon)");
         } else if ((ret->taint = pod_fit_taint(object, node))) {
-                fail(ret, WHY_TAINTED, NULL,
+                why_finding_fail(ret, WHY_TAINTED, NULL,
                         arena_printf(arena, "has a taint that the pod does not tolerate: %s%s%s:%s", ret->taint->key,
                                 *ret->taint->value ? "=" : "", ret->taint->value, ret->taint->effect));
         } else if (!pod_fit_is_selected(object, node)) {
-                fail(ret, WHY_NOT_SELECTED, NULL, "is not selected by the pod's node selector or affinity");
+                why_finding_fail(ret, WHY_NOT_SELECTED, NULL, "is not selected by the pod's node selector or affinity");
         } else {
                 for (size_t i = 0; i < pod->n_requests; i++)
                         if (why_check_request(ret, arena, &pod->requests[i], node))

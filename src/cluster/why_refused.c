@@ -47,7 +47,7 @@ static const char *skip(const char *text, const char *prefix)
 }
 
 /* Without what kubelet and gRPC put around each message. */
-static const char *shorten(const char *message, struct arena *arena)
+static const char *why_refused_shorten(const char *message, struct arena *arena)
 {
         static const char tail[] = ", which is unexpected";
         const char *code;
@@ -67,7 +67,7 @@ static const char *shorten(const char *message, struct arena *arena)
 const char *why_refused(
         const char *reason, const char *message, struct arena *arena, const char **ret_todo, const char **ret_said)
 {
-        *ret_said = message && *message ? shorten(message, arena) : NULL;
+        *ret_said = message && *message ? why_refused_shorten(message, arena) : NULL;
         *ret_todo = "delete it, its controller makes another one";
         for (size_t i = 0; message && i < ARRAY_SIZE(refusals); i++)
                 if (strstr(message, refusals[i].says)) {

@@ -72,7 +72,7 @@ static void ignore_warning(const char *text UNUSED, void *data UNUSED)
 {
 }
 
-static int read_text(struct config_reading *reading, const struct config_text *text, struct error *err)
+static int config_read_text(struct config_reading *reading, const struct config_text *text, struct error *err)
 {
         _cleanup_(yaml_unloadp) struct yaml *yaml = NULL;
         const char *name = arena_printf(reading->arena, "config '%.150s'", text->name);
@@ -92,7 +92,7 @@ static int read_text(struct config_reading *reading, const struct config_text *t
         if (rc < 0)
                 return -1;
         if (rc > 0)
-                return read_text(reading, &inner, err); /* lines are counted within that text */
+                return config_read_text(reading, &inner, err); /* lines are counted within that text */
         tree.yaml = yaml;
         root.json = yaml->root;
         root.line = yaml_line(yaml, yaml->root);
@@ -121,7 +121,7 @@ static int config_read_file(
         if (text->size > CONFIG_FILE_LIMIT)
                 return error_set(err, ERROR_INVALID, "config '%.150s': %zu bytes are more than the limit of %zu",
                         text->name, text->size, CONFIG_FILE_LIMIT);
-        return read_text(reading, text, err);
+        return config_read_text(reading, text, err);
 }
 
 /* ---- options and keys together ---- */

@@ -8,18 +8,19 @@
 #define NAME_MAX_LENGTH ((size_t)63)
 #define DOMAIN_MAX_LENGTH ((size_t)253)
 
-static bool is_alphanumeric(char c)
+static bool node_taint_is_alphanumeric(char c)
 {
         return isascii((unsigned char)c) && isalnum((unsigned char)c);
 }
 
 /* Letters, digits, '-', '_' and '.', a letter or digit first and last. */
-static bool is_word(const char *text, size_t length)
+static bool node_taint_is_word(const char *text, size_t length)
 {
-        if (length == 0 || length > NAME_MAX_LENGTH || !is_alphanumeric(text[0]) || !is_alphanumeric(text[length - 1]))
+        if (length == 0 || length > NAME_MAX_LENGTH || !node_taint_is_alphanumeric(text[0]) ||
+                !node_taint_is_alphanumeric(text[length - 1]))
                 return false;
         for (size_t i = 0; i < length; i++)
-                if (!is_alphanumeric(text[i]) && !strchr("-_.", text[i]))
+                if (!node_taint_is_alphanumeric(text[i]) && !strchr("-_.", text[i]))
                         return false;
         return true;
 }
@@ -31,13 +32,13 @@ bool qualified_name_is_valid(const char *text)
         size_t length;
 
         if (!slash)
-                return is_word(text, strlen(text));
+                return node_taint_is_word(text, strlen(text));
         length = (size_t)(slash - text);
         if (length > DOMAIN_MAX_LENGTH)
                 return false;
         memcpy(domain, text, length);
         domain[length] = '\0';
-        return text_is_subdomain(domain) && is_word(slash + 1, strlen(slash + 1));
+        return text_is_subdomain(domain) && node_taint_is_word(slash + 1, strlen(slash + 1));
 }
 
 int node_taint_parse(struct node_taint *ret, struct arena *arena, const char *text, struct error *err)
@@ -64,7 +65,7 @@ int node_taint_parse(struct node_taint *ret, struct arena *arena, const char *te
         if (text_starts_with(key, "node.kubernetes.io/"))
                 return error_set(
                         err, ERROR_INVALID, "'%.150s' is a taint that Kubernetes sets itself: use another key", key);
-        if (value && *value && !is_word(value, strlen(value)))
+        if (value && *value && !node_taint_is_word(value, strlen(value)))
                 return error_set(err, ERROR_INVALID,
                         "'%.150s' is not a value of a taint: at most 63 letters, digits, '-', '_' and '.', a letter or digit "
                         "first and last",

@@ -22,7 +22,7 @@ static void heed_signals(void)
 }
 
 /* The answer begins with the error, or with none. */
-static void serve(const void *message UNUSED, size_t size UNUSED, struct strbuf *answer, const void *data)
+static void apart_serve(const void *message UNUSED, size_t size UNUSED, struct strbuf *answer, const void *data)
 {
         const struct apart *apart = data;
         struct error err = {.kind = ERROR_NONE};
@@ -48,7 +48,7 @@ int apart_run(apart_fn *run, const void *data, struct strbuf *answer, struct err
                 return error_set(err, ERROR_TIMEOUT,
                         "a process of this program hangs in the driver and cannot be ended: reboot the node");
         fflush(NULL); /* else the process has it, too */
-        worker_alone_begin(&alone, "warpshare-apart", serve, &apart);
+        worker_alone_begin(&alone, "warpshare-apart", apart_serve, &apart);
         alone.patience = WORKER_EACH_CALL;
         worker_keep_descriptors(alone.worker);
         rc = worker_alone_ask(&alone, "", 1, APART_CALL_MS, &bytes, &cause);

@@ -18,7 +18,7 @@
 /* ---- the driver ---- */
 
 /* The first line, cut if it is too long: it is only compared, never shown. */
-static bool read_line(const char *path, char *line, size_t size)
+static bool driver_change_read_line(const char *path, char *line, size_t size)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         struct error ignored;
@@ -42,8 +42,8 @@ struct driver_mark driver_mark_take(const char *library, const char *system_root
                 mark.size = status.st_size;
                 mark.modified_ns = (int64_t)status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec;
         }
-        if (!read_line(module, mark.version, sizeof(mark.version)))
-                (void)read_line(proc, mark.version, sizeof(mark.version));
+        if (!driver_change_read_line(module, mark.version, sizeof(mark.version)))
+                (void)driver_change_read_line(proc, mark.version, sizeof(mark.version));
         return mark;
 }
 

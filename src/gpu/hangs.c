@@ -14,7 +14,8 @@ bool hang_is_of_driver(const struct call_info *call)
         return whom(call->subject) == CALL_ON_DRIVER;
 }
 
-static bool is_about(const struct call_info *call, enum call_subject subject, unsigned int index, const char *uuid)
+static bool hangs_is_about(
+        const struct call_info *call, enum call_subject subject, unsigned int index, const char *uuid)
 {
         if (whom(call->subject) != whom(subject))
                 return false;
@@ -23,23 +24,23 @@ static bool is_about(const struct call_info *call, enum call_subject subject, un
         return *uuid && *call->gpu ? strcmp(call->gpu, uuid) == 0 : call->index == index && index != CALL_NO_INDEX;
 }
 
-static struct hang *find(struct hangs *hangs, enum call_subject subject, unsigned int index, const char *uuid)
+static struct hang *gpu_hangs_find(struct hangs *hangs, enum call_subject subject, unsigned int index, const char *uuid)
 {
         for (size_t i = 0; i < hangs->n; i++)
-                if (is_about(&hangs->all[i].call, subject, index, uuid ? uuid : ""))
+                if (hangs_is_about(&hangs->all[i].call, subject, index, uuid ? uuid : ""))
                         return &hangs->all[i];
         return NULL;
 }
 
 struct hang *hangs_find(struct hangs *hangs, enum call_subject subject, unsigned int index, const char *uuid)
 {
-        struct hang *hang = find(hangs, subject, index, uuid);
+        struct hang *hang = gpu_hangs_find(hangs, subject, index, uuid);
 
         return hang && !hang->is_over ? hang : NULL;
 }
 
 /* A free one, or the oldest. */
-static struct hang *find_room(struct hangs *hangs)
+static struct hang *hangs_find_room(struct hangs *hangs)
 {
         struct hang *oldest = hangs->all;
 
@@ -60,11 +61,11 @@ static uint64_t pause_after(unsigned int times, uint64_t pause_ms)
 
 bool hangs_add(struct hangs *hangs, const struct call_info *call, bool has_crashed, uint64_t pause_ms, uint64_t now_ms)
 {
-        struct hang *hang = find(hangs, call->subject, call->index, call->gpu);
+        struct hang *hang = gpu_hangs_find(hangs, call->subject, call->index, call->gpu);
         bool is_new = !hang || hang->is_over;
 
         if (!hang) {
-                hang = find_room(hangs);
+                hang = hangs_find_room(hangs);
                 *hang = (struct hang){0};
         }
         if (hang->is_over && now_ms - hang->at_ms > HANG_RELAPSE_MS)

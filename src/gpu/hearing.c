@@ -114,7 +114,7 @@ void hearing_update(struct hearing *hearing, bool is_news, uint64_t now_ms)
                 register_gpus(hearing);
 }
 
-static void on_registered(const struct listener_gpu *gpus, size_t n_gpus, void *data)
+static void hearing_on_registered(const struct listener_gpu *gpus, size_t n_gpus, void *data)
 {
         struct hearing *hearing = data;
         struct gpu_known *known = hearing->known;
@@ -296,7 +296,7 @@ void hearing_init(struct hearing *hearing, struct gpu_known *known, const struct
                 .driver_root = known->options->paths.driver_root,
                 .wait_ms = known->options->wait_ms,
                 .hang_ms = known->options->hang_ms,
-                .on_registered = on_registered,
+                .on_registered = hearing_on_registered,
                 .on_event = on_hearing_event,
                 .on_failed = on_hearing_failed,
                 .on_heard = on_heard,

@@ -3,7 +3,7 @@
 
 #include "base/pack.h"
 
-static void pack_texts(struct pack *pack, const char *const **texts, size_t *count)
+static void inventory_pack_pack_texts(struct pack *pack, const char *const **texts, size_t *count)
 {
         const char **list;
 
@@ -29,8 +29,8 @@ static void pack_mig(struct pack *pack, struct gpu *gpu)
         PACK_ARRAY(pack, gpu->mig_devices, gpu->n_mig_devices);
         for (size_t i = 0; i < gpu->n_mig_devices; i++)
                 pack_mig_device(pack, &ITEMS(struct mig_device, gpu->mig_devices)[i]);
-        pack_texts(pack, &gpu->mig_failures, &gpu->n_mig_failures);
-        pack_texts(pack, &gpu->mig_profiles, &gpu->n_mig_profiles);
+        inventory_pack_pack_texts(pack, &gpu->mig_failures, &gpu->n_mig_failures);
+        inventory_pack_pack_texts(pack, &gpu->mig_profiles, &gpu->n_mig_profiles);
         PACK_ARRAY(pack, gpu->mig_instance_profiles, gpu->n_mig_instance_profiles);
         for (size_t i = 0; i < gpu->n_mig_instance_profiles; i++)
                 pack_text(pack, &ITEMS(struct mig_instance_profile, gpu->mig_instance_profiles)[i].name);
@@ -91,7 +91,7 @@ void inventory_pack(struct pack *pack, struct inventory **inventory)
         pack_text(pack, &packed->nvml_version);
         pack_gpus(pack, packed);
         failures = packed->unnamed_failures;
-        pack_texts(pack, &failures, &packed->n_unnamed_failures);
+        inventory_pack_pack_texts(pack, &failures, &packed->n_unnamed_failures);
         packed->unnamed_failures = ITEMS(const char *, failures);
         pack->arena = outer;
 }

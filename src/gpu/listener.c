@@ -84,7 +84,7 @@ static void send_news(enum news news, const void *more, size_t size)
         worker_send_news(message.data, message.size);
 }
 
-static void note_failure(struct listener_gpu *gpu, const struct error *err)
+static void listener_note_failure(struct listener_gpu *gpu, const struct error *err)
 {
         gpu->state = EVENTS_FAIL;
         snprintf(gpu->reason, sizeof(gpu->reason), "%.*s", (int)sizeof(gpu->reason) - 1, err->text);
@@ -131,7 +131,7 @@ static void register_all(struct waiting *waiting)
                         made == NVML_SUCCESS ? "its health events are not available: nvmlDeviceRegisterEvents"
                                              : "health events are not available: nvmlEventSetCreate",
                         &err);
-                note_failure(gpu, &err);
+                listener_note_failure(gpu, &err);
         }
         gpu_call_about(CALL_TO_HEAR, 0, NULL);
 }
@@ -156,7 +156,7 @@ static void find_all(struct waiting *waiting, struct arena *arena)
         }
 }
 
-static void name_gpu(const struct waiting *waiting, nvmlDevice_t device, struct listener_event *event)
+static void listener_name_gpu(const struct waiting *waiting, nvmlDevice_t device, struct listener_event *event)
 {
         for (size_t i = 0; i < waiting->n_gpus; i++)
                 if (waiting->devices[i] == device)
@@ -173,7 +173,7 @@ static void tell_event(const struct waiting *waiting, const nvmlEventData_t *hea
                 .gpu_instance = heard->gpuInstanceId,
                 .compute_instance = heard->computeInstanceId};
 
-        name_gpu(waiting, heard->device, &event);
+        listener_name_gpu(waiting, heard->device, &event);
         send_news(NEWS_EVENT, &event, sizeof(event));
 }
 
@@ -210,7 +210,7 @@ static void wait_for_events(struct waiting *waiting)
 }
 
 /* Answers with an error's text if NVML cannot be used, and with nothing if nobody can be heard. */
-static void serve(const void *message, size_t size, struct strbuf *answer, const void *data)
+static void listener_serve(const void *message, size_t size, struct strbuf *answer, const void *data)
 {
         const struct listener *listener = data;
         struct arena arena = ARENA_INIT;
@@ -258,7 +258,7 @@ static void on_overlap(uv_timer_t *timer)
         end_overlap(timer->data);
 }
 
-static void take_over(struct listener *listener)
+static void listener_take_over(struct listener *listener)
 {
         end_overlap(listener);
         listener->old = TAKE_PTR(listener->now);
@@ -267,7 +267,7 @@ static void take_over(struct listener *listener)
                 uv_timer_start(&listener->timer, on_overlap, OVERLAP_MS, 0);
 }
 
-static bool is_same(const struct listener_event *a, const struct listener_event *b)
+static bool listener_is_same(const struct listener_event *a, const struct listener_event *b)
 {
         return strcmp(a->uuid, b->uuid) == 0 && a->type == b->type && a->data == b->data &&
                a->gpu_instance == b->gpu_instance && a->compute_instance == b->compute_instance;
@@ -279,7 +279,7 @@ static bool is_told(struct listener *listener, const struct listener_event *even
         if (!listener->old)
                 return false;
         for (size_t i = 0; i < listener->n_told; i++) {
-                if (listener->told[i].by_old == by_old || !is_same(&listener->told[i].event, event))
+                if (listener->told[i].by_old == by_old || !listener_is_same(&listener->told[i].event, event))
                         continue;
                 listener->told[i] = listener->told[--listener->n_told];
                 return true;
@@ -306,7 +306,7 @@ static void on_news(struct worker_request *request, const void *bytes, size_t si
         switch (news) {
         case NEWS_REGISTERED:
                 if (process == listener->next)
-                        take_over(listener);
+                        listener_take_over(listener);
                 n_gpus = pack.left / sizeof(*gpus);
                 PACK_ARRAY(&pack, gpus, n_gpus);
                 to->on_registered(gpus, n_gpus, to->data);
@@ -354,7 +354,7 @@ static void on_process_done(struct worker_request *request, const struct error *
 
 /* ---- all of them ---- */
 
-static void begin(struct listener *listener, struct listener_gpu *gpus, size_t n_gpus, bool has_failed)
+static void listener_begin(struct listener *listener, struct listener_gpu *gpus, size_t n_gpus, bool has_failed)
 {
         struct listener_process *process = xcalloc(1, sizeof(*process));
         struct pack pack;
@@ -363,7 +363,7 @@ static void begin(struct listener *listener, struct listener_gpu *gpus, size_t n
         *process = (struct listener_process){.listener = listener, .question = STRBUF_INIT};
         pack = pack_writer(&process->question);
         pack_question(&pack, &gpus, &n_gpus, &has_failed);
-        process->worker = worker_new(listener->options.loop, "gpu-events", serve, listener);
+        process->worker = worker_new(listener->options.loop, "gpu-events", listener_serve, listener);
         process->request = (struct worker_request){.message = process->question.data,
                 .size = process->question.size,
                 .deadline_ms = listener->options.hang_ms,
@@ -376,14 +376,14 @@ static void begin(struct listener *listener, struct listener_gpu *gpus, size_t n
 void listener_hear(struct listener *listener, const struct listener_gpu *gpus, size_t n_gpus, bool has_failed)
 {
         if (n_gpus)
-                begin(listener, (struct listener_gpu *)(uintptr_t)gpus, n_gpus, has_failed);
+                listener_begin(listener, (struct listener_gpu *)(uintptr_t)gpus, n_gpus, has_failed);
         else
                 listener_stop(listener);
 }
 
 void listener_hear_all(struct listener *listener)
 {
-        begin(listener, NULL, 0, false);
+        listener_begin(listener, NULL, 0, false);
 }
 
 void listener_stop(struct listener *listener)

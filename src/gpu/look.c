@@ -69,7 +69,7 @@ static void look_at_gpus(struct look_reading *reading, struct arena *arena, cons
                         look_at_gpu(reading, nvml, &inventory->gpus[i], wanted->counts_remaps);
 }
 
-static int read_all(struct look_reading *reading, struct nvml_serving *serving,
+static int look_read_all(struct look_reading *reading, struct nvml_serving *serving,
         const struct look_reading_wanted *wanted, struct error *err)
 {
         const struct nvml *nvml;
@@ -99,7 +99,7 @@ static int serve_reading(struct nvml_serving *serving, struct pack *question, st
         pack_wanted(question, &wanted);
         if (!serving->nvml)
                 reading.platform = platform_detect(wanted.discovery, &wanted.paths, serving->library, wanted.can_load);
-        if (reading.platform == PLATFORM_NVML && read_all(&reading, serving, &wanted, err) < 0)
+        if (reading.platform == PLATFORM_NVML && look_read_all(&reading, serving, &wanted, err) < 0)
                 return -1;
         pack_reading(answer, &reading);
         inventory_free(reading.inventory);

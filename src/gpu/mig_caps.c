@@ -9,7 +9,7 @@
 #define ACCESS_MAX_SIZE ((size_t)4096)
 
 /* Steps over |word| and the number behind it. */
-static bool take_number(const char **text, const char *word, unsigned int *ret)
+static bool mig_caps_take_number(const char **text, const char *word, unsigned int *ret)
 {
         const char *digits = *text + strlen(word);
         char number[16];
@@ -52,7 +52,7 @@ static void set_cap(const struct gpu *gpu, unsigned int gi, const unsigned int *
 /*
  * "gpu0/gi9/access 83" or "gpu0/gi9/ci0/access 84"; other lines ("config 1", "monitor 2") do not belong to an instance.
  */
-static void read_line(const struct inventory *inventory, const char *line)
+static void mig_caps_read_line(const struct inventory *inventory, const char *line)
 {
         unsigned int minor;
         unsigned int gi;
@@ -60,10 +60,10 @@ static void read_line(const struct inventory *inventory, const char *line)
         unsigned int cap;
         bool has_ci;
 
-        if (!take_number(&line, "gpu", &minor) || !take_number(&line, "/gi", &gi))
+        if (!mig_caps_take_number(&line, "gpu", &minor) || !mig_caps_take_number(&line, "/gi", &gi))
                 return;
-        has_ci = take_number(&line, "/ci", &ci);
-        if (!take_number(&line, "/access ", &cap) || *line)
+        has_ci = mig_caps_take_number(&line, "/ci", &ci);
+        if (!mig_caps_take_number(&line, "/access ", &cap) || *line)
                 return;
         for (size_t i = 0; i < inventory->n_gpus; i++)
                 if (inventory->gpus[i].minor == (int)minor)
@@ -81,7 +81,7 @@ static void read_minors(const struct inventory *inventory, const char *system_ro
                 return;
         rest = text.data;
         for (char *line = strsep(&rest, "\n"); line; line = strsep(&rest, "\n"))
-                read_line(inventory, line);
+                mig_caps_read_line(inventory, line);
 }
 
 /* The minor in the capability's own file, or unknown. */
@@ -98,7 +98,7 @@ static int read_access(const char *path)
                 const char *position = line;
                 unsigned int cap;
 
-                if (take_number(&position, "DeviceFileMinor: ", &cap) && !*position)
+                if (mig_caps_take_number(&position, "DeviceFileMinor: ", &cap) && !*position)
                         return (int)cap;
         }
         return GPU_UNKNOWN_INT;

@@ -129,7 +129,7 @@ static int read_profile(struct arena *arena, const struct mig_gpu *gpu, unsigned
         return read_placements(arena, gpu, profile, err) < 0 ? -1 : 1;
 }
 
-static int read_profiles(
+static int mig_instances_read_profiles(
         struct mig_geometry *geometry, struct arena *arena, const struct mig_gpu *gpu, struct error *err)
 {
         struct mig_gpu_profile *profiles = ARENA_ARRAY(arena, struct mig_gpu_profile, NVML_GPU_INSTANCE_PROFILE_COUNT);
@@ -154,8 +154,8 @@ static int read_profiles(
 /* ---- instances ---- */
 
 /* 1: the MIG device at |index| is in the GPU instance |id|; 0: it is not, or there is none; -1. */
-static int read_device(struct arena *arena, const struct mig_gpu *gpu, unsigned int index, unsigned int id,
-        struct mig_gpu_device *ret, struct error *err)
+static int mig_instances_read_device(struct arena *arena, const struct mig_gpu *gpu, unsigned int index,
+        unsigned int id, struct mig_gpu_device *ret, struct error *err)
 {
         char uuid[NVML_DEVICE_UUID_V2_BUFFER_SIZE] = "";
         nvmlDeviceAttributes_t attributes = {0};
@@ -188,7 +188,7 @@ static int read_device(struct arena *arena, const struct mig_gpu *gpu, unsigned 
         return 1;
 }
 
-static int read_devices(
+static int mig_instances_read_devices(
         struct mig_gpu_instance *instance, struct arena *arena, const struct mig_gpu *gpu, struct error *err)
 {
         struct mig_gpu_device *devices;
@@ -201,7 +201,7 @@ static int read_devices(
         devices = ARENA_ARRAY(arena, struct mig_gpu_device, max);
         instance->devices = devices;
         for (unsigned int i = 0; i < max; i++) {
-                int found = read_device(arena, gpu, i, instance->id, &devices[instance->n_devices], err);
+                int found = mig_instances_read_device(arena, gpu, i, instance->id, &devices[instance->n_devices], err);
 
                 if (found < 0)
                         return -1;
@@ -227,7 +227,7 @@ static int read_instances_of(struct mig_gpu_instance *instances, size_t *count, 
                         return raise_code(gpu, "list GPU instances", code, "nvmlGpuInstanceGetInfo", err);
                 instances[*count] = (struct mig_gpu_instance){
                         .id = info.id, .profile = profile, .placement = {info.placement.start, info.placement.size}};
-                if (read_devices(&instances[(*count)++], arena, gpu, err) < 0)
+                if (mig_instances_read_devices(&instances[(*count)++], arena, gpu, err) < 0)
                         return -1;
         }
         return 0;
@@ -277,7 +277,7 @@ int mig_instances_read(struct mig_geometry *ret, struct arena *arena, const stru
         geometry.is_enabled = current == NVML_DEVICE_MIG_ENABLE;
         geometry.is_pending_enabled = pending == NVML_DEVICE_MIG_ENABLE;
         geometry.mode_needs_reset = read_mode_needs_reset(gpu);
-        if (read_profiles(&geometry, arena, gpu, err) < 0)
+        if (mig_instances_read_profiles(&geometry, arena, gpu, err) < 0)
                 return -1;
         for (size_t i = 0; i < geometry.n_profiles && geometry.is_enabled; i++)
                 if (read_instances_of(instances, &geometry.n_instances, &geometry.profiles[i], arena, gpu, err) < 0)
@@ -357,7 +357,7 @@ static nvmlReturn_t create_compute(const struct mig_gpu *gpu, unsigned int slice
 }
 
 /* Destroys a GPU instance that could not be completed, with those of its compute instances that could. */
-static nvmlReturn_t take_back(const struct mig_gpu *gpu, nvmlGpuInstance_t instance,
+static nvmlReturn_t mig_instances_take_back(const struct mig_gpu *gpu, nvmlGpuInstance_t instance,
         const nvmlComputeInstance_t *computes, size_t n_computes, const char **call)
 {
         *call = "nvmlComputeInstanceDestroy";
@@ -402,7 +402,7 @@ int mig_instances_create_split(const struct mig_gpu *gpu, const struct mig_gpu_p
                 return 0;
         }
         (void)raise_code(gpu, what, code, call, &cause);
-        code = take_back(gpu, instance, computes, n_computes, &call);
+        code = mig_instances_take_back(gpu, instance, computes, n_computes, &call);
         if (code == NVML_SUCCESS)
                 return error_set(err, cause.kind, "%s", cause.text);
         (void)nvml_fail(gpu->nvml, code, call, &undo);

@@ -16,7 +16,7 @@ static bool has_profile(const char *const *profiles, size_t count, const char *n
 }
 
 /* A profile that this GPU does not have, or that the driver does not report, is left out. */
-static void read_profiles(struct arena *arena, const struct nvml *nvml, nvmlDevice_t device, struct gpu *gpu)
+static void mig_read_read_profiles(struct arena *arena, const struct nvml *nvml, nvmlDevice_t device, struct gpu *gpu)
 {
         const char **profiles = ARENA_ARRAY(arena, const char *, NVML_GPU_INSTANCE_PROFILE_COUNT);
         size_t count = 0;
@@ -143,7 +143,7 @@ static void take_attributes(struct mig_attributes *to, const nvmlDeviceAttribute
         };
 }
 
-static int read_device(
+static int mig_read_read_device(
         struct arena *arena, const struct nvml *nvml, nvmlDevice_t device, struct mig_device *mig, struct error *err)
 {
         char uuid[NVML_DEVICE_UUID_V2_BUFFER_SIZE] = "";
@@ -176,8 +176,8 @@ static int read_device(
 }
 
 /* 1: there is a MIG device at |index|, and |mig| is it; 0: there is none, which is normal; -1. */
-static int find_device(struct arena *arena, const struct nvml *nvml, nvmlDevice_t gpu_device, const struct gpu *gpu,
-        unsigned int index, struct mig_device *mig, struct error *err)
+static int mig_read_find_device(struct arena *arena, const struct nvml *nvml, nvmlDevice_t gpu_device,
+        const struct gpu *gpu, unsigned int index, struct mig_device *mig, struct error *err)
 {
         nvmlDevice_t device = NULL;
         nvmlReturn_t code = NVML_CALL(nvml, device_get_mig_by_index, gpu_device, index, &device);
@@ -187,13 +187,13 @@ static int find_device(struct arena *arena, const struct nvml *nvml, nvmlDevice_
         if (code != NVML_SUCCESS)
                 return nvml_fail(nvml, code, "nvmlDeviceGetMigDeviceHandleByIndex", err);
         *mig = (struct mig_device){.index = index};
-        if (read_device(arena, nvml, device, mig, err) < 0)
+        if (mig_read_read_device(arena, nvml, device, mig, err) < 0)
                 return -1;
         name_profile(arena, nvml, gpu_device, device, mig, gpu->memory);
         return 1;
 }
 
-static void read_devices(struct arena *arena, const struct nvml *nvml, nvmlDevice_t device, struct gpu *gpu)
+static void mig_read_read_devices(struct arena *arena, const struct nvml *nvml, nvmlDevice_t device, struct gpu *gpu)
 {
         struct mig_device *devices = ARENA_ARRAY(arena, struct mig_device, gpu->mig_max);
         const char **failures = ARENA_ARRAY(arena, const char *, gpu->mig_max);
@@ -202,7 +202,7 @@ static void read_devices(struct arena *arena, const struct nvml *nvml, nvmlDevic
         gpu->mig_devices = devices;
         gpu->mig_failures = failures;
         for (unsigned int i = 0; i < gpu->mig_max; i++) {
-                int found = find_device(arena, nvml, device, gpu, i, &devices[gpu->n_mig_devices], &err);
+                int found = mig_read_find_device(arena, nvml, device, gpu, i, &devices[gpu->n_mig_devices], &err);
 
                 if (found < 0)
                         failures[gpu->n_mig_failures++] = arena_printf(arena, "MIG device %u: %s", i, err.text);
@@ -274,9 +274,9 @@ int mig_read(
         if (known < 0)
                 return -1;
         gpu->mig_max = known ? MIN(gpu->mig_max, MIG_READ_MAX) : 0;
-        read_profiles(&inventory->arena, nvml, device, gpu);
+        mig_read_read_profiles(&inventory->arena, nvml, device, gpu);
         if (gpu->mig_enabled) {
-                read_devices(&inventory->arena, nvml, device, gpu);
+                mig_read_read_devices(&inventory->arena, nvml, device, gpu);
                 read_geometry(&inventory->arena, nvml, device, gpu);
         }
         return 0;

@@ -84,7 +84,7 @@ static bool monitor_works(const struct gpu_monitor *monitor)
 /* ---- reporting ---- */
 
 /* |out|: why NVML cannot be used, which holds for each unit, whatever its own health is; NULL: it can. */
-static void report_unit(
+static void monitor_report_unit(
         const struct gpu_monitor *monitor, const struct unit_state *unit, const char *out, bool is_after)
 {
         const struct gpu_monitor_options *to = &monitor->options;
@@ -108,7 +108,7 @@ static void report_units(struct gpu_monitor *monitor, bool all, const char *out)
                                 struct unit_state *unit = &monitor->known.units.groups[g].units[u];
 
                                 if (out || unit->is_news || (all && unit->health.unhealthy))
-                                        report_unit(monitor, unit, out, is_after);
+                                        monitor_report_unit(monitor, unit, out, is_after);
                                 if (!out && is_after)
                                         unit->is_news = false;
                         }
@@ -116,7 +116,7 @@ static void report_units(struct gpu_monitor *monitor, bool all, const char *out)
         }
 }
 
-static void report_news(struct gpu_known *known, bool all)
+static void monitor_report_news(struct gpu_known *known, bool all)
 {
         struct gpu_monitor *monitor = container_of(known, struct gpu_monitor, known);
 
@@ -131,7 +131,7 @@ static void report_inventory(struct gpu_monitor *monitor, bool all)
                 monitor->must_report = monitor->owes_answer = false;
                 monitor->options.on_inventory(inventory_copy(monitor->known.inventory), monitor->options.data);
         }
-        report_news(&monitor->known, all);
+        monitor_report_news(&monitor->known, all);
 }
 
 static void answer_from_memory(struct gpu_monitor *monitor)
@@ -143,7 +143,7 @@ static void answer_from_memory(struct gpu_monitor *monitor)
         monitor->owes_answer = false;
         to->on_inventory(inventory_copy(monitor->known.inventory), to->data);
         if (!monitor->is_out) {
-                report_news(&monitor->known, true);
+                monitor_report_news(&monitor->known, true);
                 return;
         }
         report_units(monitor, true, monitor->reported);
@@ -182,13 +182,13 @@ static void close_all(struct gpu_monitor *monitor)
         nvml_pool_renew(monitor->known.pool);
 }
 
-static void retry_later(struct gpu_monitor *monitor)
+static void monitor_retry_later(struct gpu_monitor *monitor)
 {
         monitor->known.refresh_at_ms = gpu_call_now_ms() + monitor->retry_ms;
         monitor->retry_ms = MIN(monitor->retry_ms * 2, MAX(RETRY_MAX_MS, monitor->options.retry_ms));
 }
 
-static void give_up(struct gpu_monitor *monitor, const char *reason)
+static void monitor_give_up(struct gpu_monitor *monitor, const char *reason)
 {
         const struct gpu_monitor_options *to = &monitor->options;
         const bool has_inventory = monitor->known.inventory && monitor->must_report;
@@ -196,7 +196,7 @@ static void give_up(struct gpu_monitor *monitor, const char *reason)
         const bool was_out = monitor->is_out && !has_inventory;
 
         close_all(monitor);
-        retry_later(monitor);
+        monitor_retry_later(monitor);
         monitor->known.is_open = false;
         monitor->was_away = true;
         free(monitor->reported);
@@ -297,7 +297,7 @@ static void use_inventory(struct gpu_monitor *monitor, struct look_reading *read
                 monitor->retry_ms = monitor->options.retry_ms;
         } else {
                 hearing_stop(&monitor->hearing);
-                retry_later(monitor);
+                monitor_retry_later(monitor);
         }
         if (is_news)
                 sampler_cancel(&monitor->sampler);
@@ -342,7 +342,7 @@ static void use_reading(struct gpu_monitor *monitor, struct look_reading *readin
                 _free_ char *reason =
                         xasprintf("NVML no longer shows any of the %zu GPUs", monitor->known.inventory->n_gpus);
 
-                give_up(monitor, reason);
+                monitor_give_up(monitor, reason);
                 return;
         }
         if (monitor->options.discovery != PLATFORM_CHOICE_NVML && platform_is_integrated(reading->inventory))
@@ -371,9 +371,9 @@ static void take_reading(struct gpu_monitor *monitor, const struct error *err, s
         hearing_note_swept(&monitor->hearing);
         monitor->is_patient = false;
         if (err)
-                give_up(monitor, err->text);
+                monitor_give_up(monitor, err->text);
         else if (!look_reading_unpack(answer, &reading))
-                give_up(monitor, "what was read of the GPUs is not whole");
+                monitor_give_up(monitor, "what was read of the GPUs is not whole");
         else
                 use_reading(monitor, &reading);
         inventory_free(reading.inventory);
@@ -381,7 +381,7 @@ static void take_reading(struct gpu_monitor *monitor, const struct error *err, s
                 monitor->known.refresh_at_ms = 0; /* somebody has asked since */
 }
 
-static void on_read(struct nvml_request *request, const struct error *err, struct pack *answer)
+static void monitor_on_read(struct nvml_request *request, const struct error *err, struct pack *answer)
 {
         struct monitor_reading *reading = container_of(request, struct monitor_reading, request);
         struct gpu_monitor *monitor = reading->monitor;
@@ -434,7 +434,7 @@ static void read_now(struct gpu_monitor *monitor, uint64_t now_ms)
         monitor->reading = xcalloc(1, sizeof(*monitor->reading));
         monitor->reading->monitor = monitor;
         list_init(&monitor->reading->link);
-        nvml_request_init(&monitor->reading->request, NULL, NULL, on_read);
+        nvml_request_init(&monitor->reading->request, NULL, NULL, monitor_on_read);
         look_ask_reading(&monitor->reading->request, &wanted);
         nvml_pool_ask(monitor->known.pool, &monitor->reading->request);
 }
@@ -570,7 +570,7 @@ static void on_event(const struct listener_event *event, void *data)
                 handle_xid(monitor, group, event);
         else if (event->type & LISTENER_EVENTS_POLL && health_policy_has_checks(&monitor->known.policy))
                 group->must_poll = true;
-        report_news(&monitor->known, false);
+        monitor_report_news(&monitor->known, false);
         turn(&monitor->known);
 }
 
@@ -578,7 +578,7 @@ static void on_fatal(const char *reason, void *data)
 {
         struct gpu_monitor *monitor = data;
 
-        give_up(monitor, reason);
+        monitor_give_up(monitor, reason);
         turn(&monitor->known);
 }
 
@@ -723,11 +723,11 @@ static void on_uevent(void *data)
         gpu_monitor_poll(data);
 }
 
-static void init_objects(struct gpu_monitor *monitor)
+static void monitor_init_objects(struct gpu_monitor *monitor)
 {
         monitor->known.options = &monitor->options;
         monitor->known.turn = turn;
-        monitor->known.report_news = report_news;
+        monitor->known.report_news = monitor_report_news;
         monitor->sampler.known = &monitor->known;
         trials_init(&monitor->trials, &monitor->known);
         prober_init(&monitor->prober, &monitor->known, &monitor->hearing);
@@ -740,7 +740,7 @@ struct gpu_monitor *gpu_monitor_new(uv_loop_t *loop, const struct gpu_monitor_op
 
         assert(options->on_inventory && options->on_unavailable && options->on_health);
         init_options(monitor, options);
-        init_objects(monitor);
+        monitor_init_objects(monitor);
         list_init(&monitor->overtaken);
         monitor->recount_at_ms = HEALTH_NEVER;
         monitor->recount_ms = MIN(RECOUNT_MS, monitor->options.refresh_ms);

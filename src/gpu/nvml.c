@@ -49,7 +49,7 @@ char *nvml_locate(const char *library, const char *driver_root)
         return xstrdup(LIBRARY);
 }
 
-static int raise_not_loaded(const char *path, const char *reason, struct error *err)
+static int nvml_raise_not_loaded(const char *path, const char *reason, struct error *err)
 {
         if (!reason)
                 reason = "no reason given";
@@ -65,7 +65,7 @@ static int raise_not_loaded(const char *path, const char *reason, struct error *
         return error_set(err, ERROR_INVALID, "cannot load NVML: %s", reason);
 }
 
-static int resolve(struct nvml *nvml, const char *path, struct error *err)
+static int nvml_resolve(struct nvml *nvml, const char *path, struct error *err)
 {
         for (size_t i = 0; i < ARRAY_SIZE(symbols); i++) {
                 void *address = NULL;
@@ -170,8 +170,8 @@ int nvml_open(struct nvml **ret, const char *library, const char *driver_root, s
         nvml->library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
         gpu_call_end();
         if (!nvml->library)
-                return raise_not_loaded(path, dlerror(), err);
-        if (resolve(nvml, path, err) < 0 || initialise(nvml, err) < 0) {
+                return nvml_raise_not_loaded(path, dlerror(), err);
+        if (nvml_resolve(nvml, path, err) < 0 || initialise(nvml, err) < 0) {
                 dlclose(nvml->library);
                 return -1;
         }
@@ -191,7 +191,7 @@ struct nvml *nvml_close(struct nvml *nvml)
         return NULL;
 }
 
-static enum error_kind kind_of(nvmlReturn_t code)
+static enum error_kind nvml_kind_of(nvmlReturn_t code)
 {
         switch (code) {
         case NVML_ERROR_NO_PERMISSION:
@@ -214,12 +214,12 @@ int nvml_fail(const struct nvml *nvml, nvmlReturn_t code, const char *call, stru
         const char *words = nvml && nvml->error_string ? nvml->error_string(code) : NULL;
 
         if (!name && !words)
-                return error_set(err, kind_of(code), "%s: error %d", call, (int)code);
+                return error_set(err, nvml_kind_of(code), "%s: error %d", call, (int)code);
         if (!name)
-                return error_set(err, kind_of(code), "%s: %s (%d)", call, words, (int)code);
+                return error_set(err, nvml_kind_of(code), "%s: %s (%d)", call, words, (int)code);
         if (!words)
-                return error_set(err, kind_of(code), "%s: %s", call, name);
-        return error_set(err, kind_of(code), "%s: %s (%s)", call, words, name);
+                return error_set(err, nvml_kind_of(code), "%s: %s", call, name);
+        return error_set(err, nvml_kind_of(code), "%s: %s (%s)", call, words, name);
 }
 
 bool nvml_is_unknown(nvmlReturn_t code)

@@ -85,7 +85,7 @@ static void pack_error(struct pack *pack, struct error *err)
 }
 
 /* The process has a copy of the pool's memory of its own. */
-static void serve(const void *message, size_t size, struct strbuf *answer, const void *data)
+static void nvml_pool_serve(const void *message, size_t size, struct strbuf *answer, const void *data)
 {
         struct nvml_serving *serving = (struct nvml_serving *)(uintptr_t)data;
         struct pack question = pack_reader(message, size, &serving->arena);
@@ -112,7 +112,7 @@ static void serve(const void *message, size_t size, struct strbuf *answer, const
 
 /* ---- hangs ---- */
 
-static void report(const struct nvml_pool *pool, const struct call_info *call, bool is_over)
+static void nvml_pool_report(const struct nvml_pool *pool, const struct call_info *call, bool is_over)
 {
         char text[200];
 
@@ -151,7 +151,7 @@ static void note_hang(struct nvml_pool *pool, const struct nvml_request *request
                 snprintf(call.call, sizeof(call.call), "what is done between two calls");
         pool->hangs[pool->n_hangs] = call;
         snprintf(pool->hangs[pool->n_hangs++].gpu, sizeof(call.gpu), "%s", request->gpu);
-        report(pool, &call, false);
+        nvml_pool_report(pool, &call, false);
 }
 
 static void end_hang(struct nvml_pool *pool, const char *gpu)
@@ -163,7 +163,7 @@ static void end_hang(struct nvml_pool *pool, const char *gpu)
                 return;
         call = *hang;
         *hang = pool->hangs[--pool->n_hangs];
-        report(pool, &call, true);
+        nvml_pool_report(pool, &call, true);
 }
 
 size_t nvml_pool_hangs(const struct nvml_pool *pool, struct call_info ret[NVML_POOL_MAX])
@@ -277,13 +277,14 @@ static struct nvml_lane *find_lane(struct nvml_pool *pool, uint64_t now_ms, uint
         if (*ret_at_ms > now_ms || pool->n_lanes == NVML_POOL_MAX)
                 return NULL;
         lane = &pool->lanes[pool->n_lanes++];
-        lane->worker = worker_new(pool->options.loop, pool->options.name, serve, &pool->serving);
+        lane->worker = worker_new(pool->options.loop, pool->options.name, nvml_pool_serve, &pool->serving);
         if (lane == pool->lanes && pool->options.idle_ms)
                 worker_set_idle(lane->worker, pool->options.idle_ms);
         return lane;
 }
 
-static void begin(struct nvml_pool *pool, struct nvml_lane *lane, struct nvml_request *request, uint64_t now_ms)
+static void nvml_pool_begin(
+        struct nvml_pool *pool, struct nvml_lane *lane, struct nvml_request *request, uint64_t now_ms)
 {
         struct pack pack;
 
@@ -351,7 +352,7 @@ static void dispatch(struct nvml_pool *pool)
                 lane = find_lane(pool, now_ms, &at_ms);
                 if (!lane)
                         break; /* until a lane has an answer, or there may be one more */
-                begin(pool, lane, request, now_ms);
+                nvml_pool_begin(pool, lane, request, now_ms);
         }
         if (!list_is_empty(&pool->waiting) && is_any_losing(pool))
                 dispatch_soon(pool, ENDING_MS);

@@ -134,7 +134,7 @@ static void read_fabric(struct reader *reader, nvmlDevice_t device, struct gpu *
         gpu->fabric.clique = info.cliqueId;
 }
 
-static int read_identity(struct reader *reader, nvmlDevice_t device, struct gpu *gpu, struct error *err)
+static int nvml_read_read_identity(struct reader *reader, nvmlDevice_t device, struct gpu *gpu, struct error *err)
 {
         const struct nvml *nvml = reader->nvml;
         char bus[NVML_DEVICE_PCI_BUS_ID_BUFFER_SIZE];
@@ -176,7 +176,7 @@ static enum gpu_architecture architecture_of(nvmlDeviceArchitecture_t value)
                                                                       : (enum gpu_architecture)value;
 }
 
-static int read_capability(struct reader *reader, nvmlDevice_t device, struct gpu *gpu, struct error *err)
+static int nvml_read_read_capability(struct reader *reader, nvmlDevice_t device, struct gpu *gpu, struct error *err)
 {
         const struct nvml *nvml = reader->nvml;
         nvmlDeviceArchitecture_t architecture = NVML_DEVICE_ARCH_UNKNOWN;
@@ -220,7 +220,7 @@ static bool is_display(const char *name)
         return strcmp(name, "DGX Display") == 0 || strcmp(name, "NVIDIA DGX Display") == 0;
 }
 
-static int read_gpu(struct reader *reader, nvmlDevice_t device, struct gpu *gpu, struct error *err)
+static int nvml_read_read_gpu(struct reader *reader, nvmlDevice_t device, struct gpu *gpu, struct error *err)
 {
         char name[NVML_DEVICE_NAME_V2_BUFFER_SIZE] = "";
         nvmlReturn_t code = NVML_CALL(reader->nvml, device_get_name, device, name, sizeof(name));
@@ -230,7 +230,8 @@ static int read_gpu(struct reader *reader, nvmlDevice_t device, struct gpu *gpu,
         gpu->name = nvml_text(&reader->inventory->arena, name, sizeof(name));
         if (is_display(gpu->name))
                 return 0;
-        if (read_identity(reader, device, gpu, err) < 0 || read_capability(reader, device, gpu, err) < 0)
+        if (nvml_read_read_identity(reader, device, gpu, err) < 0 ||
+                nvml_read_read_capability(reader, device, gpu, err) < 0)
                 return -1;
         return mig_read(reader->inventory, reader->nvml, device, gpu, err);
 }
@@ -242,7 +243,7 @@ static void add_unnamed(struct inventory *inventory, unsigned int index, const c
 }
 
 /* Gets the handle and the UUID. A GPU without a UUID, or with that of another GPU, cannot be in the list. */
-static int name_gpu(
+static int nvml_read_name_gpu(
         struct reader *reader, unsigned int index, nvmlDevice_t *ret_device, const char **ret_uuid, struct error *err)
 {
         char uuid[NVML_DEVICE_UUID_V2_BUFFER_SIZE] = "";
@@ -278,7 +279,7 @@ static void add_skipped(struct inventory *inventory, const struct skipped_gpu *s
         inventory->n_gpus++;
 }
 
-static void add_gpu(struct reader *reader, unsigned int index, nvmlDevice_t *ret_device)
+static void nvml_read_add_gpu(struct reader *reader, unsigned int index, nvmlDevice_t *ret_device)
 {
         struct inventory *inventory = reader->inventory;
         struct gpu *gpu = &inventory->gpus[inventory->n_gpus];
@@ -287,14 +288,14 @@ static void add_gpu(struct reader *reader, unsigned int index, nvmlDevice_t *ret
         struct error err;
 
         gpu_call_about(CALL_ON_GPU, index, NULL);
-        if (name_gpu(reader, index, &device, &uuid, &err) < 0) {
+        if (nvml_read_name_gpu(reader, index, &device, &uuid, &err) < 0) {
                 add_unnamed(inventory, index, err.text);
                 return;
         }
         gpu_call_about(CALL_ON_GPU, index, uuid);
         *gpu = inventory_unknown_gpu(uuid);
         gpu->index = index;
-        if (read_gpu(reader, device, gpu, &err) < 0)
+        if (nvml_read_read_gpu(reader, device, gpu, &err) < 0)
                 gpu->failure = arena_strdup(&inventory->arena, err.text);
         if (is_display(gpu->name))
                 return;
@@ -302,7 +303,7 @@ static void add_gpu(struct reader *reader, unsigned int index, nvmlDevice_t *ret
         inventory->n_gpus++;
 }
 
-static void read_gpus(struct reader *reader, unsigned int count)
+static void nvml_read_read_gpus(struct reader *reader, unsigned int count)
 {
         struct inventory *inventory = reader->inventory;
         nvmlDevice_t *devices = ARENA_ARRAY(&inventory->arena, nvmlDevice_t, count);
@@ -318,7 +319,7 @@ static void read_gpus(struct reader *reader, unsigned int count)
                 if (skipped)
                         add_skipped(inventory, skipped);
                 else
-                        add_gpu(reader, i, &devices[inventory->n_gpus]);
+                        nvml_read_add_gpu(reader, i, &devices[inventory->n_gpus]);
         }
         inventory->links_unread = reader->skips && reader->skips->pairs;
         gpu_call_about(CALL_ON_PAIR, 0, NULL);
@@ -357,7 +358,7 @@ int nvml_read_but(struct inventory **ret, const struct nvml *nvml, const struct 
         reader.inventory = inventory_new();
         read_versions(&reader);
         reader.inventory->nodes = nodes_find(paths);
-        read_gpus(&reader, MIN(count, NVML_READ_MAX_GPUS));
+        nvml_read_read_gpus(&reader, MIN(count, NVML_READ_MAX_GPUS));
         mig_caps_read(reader.inventory, paths->system_root);
         if (count > NVML_READ_MAX_GPUS)
                 add_unnamed(

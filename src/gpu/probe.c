@@ -3,14 +3,14 @@
 #include <stdio.h>
 
 /* The driver does not have the GPU. If the GPU is found later, it was reset or enumerated again. */
-static bool is_gone(nvmlReturn_t code)
+static bool probe_is_gone(nvmlReturn_t code)
 {
         return code == NVML_ERROR_GPU_IS_LOST || code == NVML_ERROR_NOT_FOUND || code == NVML_ERROR_GPU_NOT_FOUND;
 }
 
 static struct probe_result fail_call(const struct nvml *nvml, nvmlReturn_t code, const char *call)
 {
-        struct probe_result result = {.finding = is_gone(code) ? HEALTH_GONE : HEALTH_BAD};
+        struct probe_result result = {.finding = probe_is_gone(code) ? HEALTH_GONE : HEALTH_BAD};
         struct error err;
 
         (void)!nvml_fail(nvml, code, call, &err);
@@ -18,7 +18,7 @@ static struct probe_result fail_call(const struct nvml *nvml, nvmlReturn_t code,
         return result;
 }
 
-static struct probe_result read_unit(const struct nvml *nvml, const char *uuid, nvmlDevice_t *ret_device)
+static struct probe_result probe_read_unit(const struct nvml *nvml, const char *uuid, nvmlDevice_t *ret_device)
 {
         nvmlMemory_t memory;
         nvmlReturn_t code;
@@ -108,7 +108,7 @@ static const char *memory_fault(const struct nvml *nvml, nvmlDevice_t device, bo
 struct probe_result probe_gpu(const struct nvml *nvml, const char *uuid, bool remaps_count)
 {
         nvmlDevice_t device = NULL;
-        struct probe_result result = read_unit(nvml, uuid, &device);
+        struct probe_result result = probe_read_unit(nvml, uuid, &device);
         const char *failure;
 
         if (!health_is_good(result.finding))
@@ -127,5 +127,5 @@ struct probe_result probe_mig_device(const struct nvml *nvml, const char *uuid)
 {
         nvmlDevice_t device;
 
-        return read_unit(nvml, uuid, &device);
+        return probe_read_unit(nvml, uuid, &device);
 }

@@ -75,7 +75,7 @@ static void apply_probe(struct prober *prober, struct unit_group *group, const s
 }
 
 /* It is not asked, and stays what it is. */
-static void put_off(struct unit_group *group, uint64_t now_ms)
+static void prober_put_off(struct unit_group *group, uint64_t now_ms)
 {
         group->must_poll = false;
         for (size_t i = 0; i < group->n_units; i++) {
@@ -86,7 +86,7 @@ static void put_off(struct unit_group *group, uint64_t now_ms)
         }
 }
 
-static void on_probed(struct nvml_request *request, const struct error *err, struct pack *answer)
+static void prober_on_probed(struct nvml_request *request, const struct error *err, struct pack *answer)
 {
         struct probing *probing = container_of(request, struct probing, request);
         struct prober *prober = probing->owner;
@@ -103,7 +103,7 @@ static void on_probed(struct nvml_request *request, const struct error *err, str
         }
         probing_free(probing);
         if (group && err)
-                put_off(group, gpu_call_now_ms());
+                prober_put_off(group, gpu_call_now_ms());
         if (!gpu_known_note_lost(known, &lost, err) && err)
                 gpu_known_read_anew(known); /* NVML cannot be opened: the reading says why */
         known->report_news(known, false);
@@ -118,7 +118,7 @@ static bool is_probed(const struct prober *prober, const struct unit_group *grou
         return false;
 }
 
-static void add_unit(struct probing *probing, struct look_probe_wanted *wanted, const char *uuid)
+static void prober_add_unit(struct probing *probing, struct look_probe_wanted *wanted, const char *uuid)
 {
         struct look_finding *unit = &probing->units[probing->n_units++];
 
@@ -136,11 +136,11 @@ static void begin_probe(struct prober *prober, size_t position, bool is_forced, 
 
         *probing = (struct probing){.owner = prober, .is_forced = is_forced};
         list_append(&prober->list, &probing->link);
-        add_unit(probing, &wanted, gpu->uuid);
+        prober_add_unit(probing, &wanted, gpu->uuid);
         for (size_t i = 1; i < group->n_units && wanted.n_units < LOOK_UNITS_MAX; i++)
                 if (!group->units[i].health.unhealthy || group->units[i].health.probe_at_ms <= now_ms)
-                        add_unit(probing, &wanted, group->units[i].uuid);
-        nvml_request_init(&probing->request, NULL, gpu->uuid, on_probed);
+                        prober_add_unit(probing, &wanted, group->units[i].uuid);
+        nvml_request_init(&probing->request, NULL, gpu->uuid, prober_on_probed);
         look_ask_probe(&probing->request, &wanted);
         nvml_pool_ask(known->pool, &probing->request);
 }
@@ -167,7 +167,7 @@ void prober_begin_due(struct prober *prober, uint64_t now_ms)
                 if (probe_at(prober, group) > now_ms)
                         continue;
                 if (gpu_known_find_hang(known, gpu)) {
-                        put_off(group, now_ms);
+                        prober_put_off(group, now_ms);
                         continue;
                 }
                 /* A GPU that could not be read becomes healthy only by a reading. */

@@ -20,19 +20,19 @@ struct gpu_samples *gpu_samples_free(struct gpu_samples *samples)
         return NULL;
 }
 
-static void put_percent(struct gpu_sample *sample, enum gpu_value value, nvmlReturn_t code, unsigned int percent)
+static void sample_put_percent(struct gpu_sample *sample, enum gpu_value value, nvmlReturn_t code, unsigned int percent)
 {
         if (code == NVML_SUCCESS && percent <= 100)
                 sample->values[value] = percent;
 }
 
-static void put_number(struct gpu_sample *sample, enum gpu_value value, nvmlReturn_t code, uint64_t number)
+static void sample_put_number(struct gpu_sample *sample, enum gpu_value value, nvmlReturn_t code, uint64_t number)
 {
         if (code == NVML_SUCCESS)
                 sample->values[value] = number;
 }
 
-static nvmlReturn_t read_memory(struct gpu_sample *sample, const struct nvml *nvml, nvmlDevice_t device)
+static nvmlReturn_t sample_read_memory(struct gpu_sample *sample, const struct nvml *nvml, nvmlDevice_t device)
 {
         nvmlMemory_v2_t second = {.version = NVML_MEMORY_V2};
         nvmlMemory_t memory = {0};
@@ -45,8 +45,8 @@ static nvmlReturn_t read_memory(struct gpu_sample *sample, const struct nvml *nv
                 return code;
         }
         code = NVML_CALL(nvml, device_get_memory, device, &memory);
-        put_number(sample, GPU_MEMORY_TOTAL, code, memory.total);
-        put_number(sample, GPU_MEMORY_USED, code, memory.used);
+        sample_put_number(sample, GPU_MEMORY_TOTAL, code, memory.total);
+        sample_put_number(sample, GPU_MEMORY_USED, code, memory.used);
         return code;
 }
 
@@ -64,12 +64,12 @@ static void read_load(struct gpu_sample *sample, const struct nvml *nvml, nvmlDe
         unsigned int period;
         nvmlReturn_t code = NVML_CALL(nvml, device_get_utilization, device, &rates);
 
-        put_percent(sample, GPU_BUSY, code, rates.gpu);
-        put_percent(sample, GPU_MEMORY_BUSY, code, rates.memory);
+        sample_put_percent(sample, GPU_BUSY, code, rates.gpu);
+        sample_put_percent(sample, GPU_MEMORY_BUSY, code, rates.memory);
         code = NVML_CALL(nvml, device_get_encoder, device, &number, &period);
-        put_percent(sample, GPU_ENCODER_BUSY, code, number);
+        sample_put_percent(sample, GPU_ENCODER_BUSY, code, number);
         code = NVML_CALL(nvml, device_get_decoder, device, &number, &period);
-        put_percent(sample, GPU_DECODER_BUSY, code, number);
+        sample_put_percent(sample, GPU_DECODER_BUSY, code, number);
 }
 
 static void read_power(struct gpu_sample *sample, const struct nvml *nvml, nvmlDevice_t device)
@@ -79,21 +79,21 @@ static void read_power(struct gpu_sample *sample, const struct nvml *nvml, nvmlD
         unsigned int number = 0;
         nvmlReturn_t code = NVML_CALL(nvml, device_get_temperature, device, NVML_TEMPERATURE_GPU, &number);
 
-        put_number(sample, GPU_TEMPERATURE, code, number);
+        sample_put_number(sample, GPU_TEMPERATURE, code, number);
         code = NVML_CALL(nvml, device_get_power, device, &number);
-        put_number(sample, GPU_POWER, code, number);
+        sample_put_number(sample, GPU_POWER, code, number);
         code = NVML_CALL(nvml, device_get_power_limit, device, &number);
-        put_number(sample, GPU_POWER_LIMIT, code, number);
+        sample_put_number(sample, GPU_POWER_LIMIT, code, number);
         code = NVML_CALL(nvml, device_get_clock, device, NVML_CLOCK_SM, &number);
-        put_number(sample, GPU_SM_CLOCK, code, number);
+        sample_put_number(sample, GPU_SM_CLOCK, code, number);
         code = NVML_CALL(nvml, device_get_clock, device, NVML_CLOCK_MEM, &number);
-        put_number(sample, GPU_MEMORY_CLOCK, code, number);
+        sample_put_number(sample, GPU_MEMORY_CLOCK, code, number);
         code = NVML_CALL(nvml, device_get_clock_reasons, device, &reasons);
-        put_number(sample, GPU_CLOCK_REASONS, code, reasons);
+        sample_put_number(sample, GPU_CLOCK_REASONS, code, reasons);
         code = NVML_CALL(nvml, device_get_violation, device, NVML_PERF_POLICY_POWER, &time);
-        put_number(sample, GPU_POWER_THROTTLED, code, time.violationTime);
+        sample_put_number(sample, GPU_POWER_THROTTLED, code, time.violationTime);
         code = NVML_CALL(nvml, device_get_violation, device, NVML_PERF_POLICY_THERMAL, &time);
-        put_number(sample, GPU_THERMAL_THROTTLED, code, time.violationTime);
+        sample_put_number(sample, GPU_THERMAL_THROTTLED, code, time.violationTime);
 }
 
 static void read_ecc(struct gpu_sample *sample, const struct nvml *nvml, nvmlDevice_t device)
@@ -114,7 +114,7 @@ static void read_ecc(struct gpu_sample *sample, const struct nvml *nvml, nvmlDev
                 nvmlReturn_t code =
                         NVML_CALL(nvml, device_get_ecc_errors, device, table[i].error, table[i].counter, &count);
 
-                put_number(sample, table[i].value, code, count);
+                sample_put_number(sample, table[i].value, code, count);
         }
 }
 
@@ -174,7 +174,7 @@ static void read_fields(struct gpu_sample *sample, const struct nvml *nvml, nvml
                 sample->values[table[i].value] = field_number(&fields[i]);
 }
 
-static uint64_t now_ms(void)
+static uint64_t sample_now_ms(void)
 {
         struct timespec now;
 
@@ -183,15 +183,15 @@ static uint64_t now_ms(void)
 }
 
 /* NULL: it does not answer. */
-static struct gpu_sample *add_unit(struct gpu_samples *samples, const struct nvml *nvml, const struct gpu *gpu,
+static struct gpu_sample *sample_add_unit(struct gpu_samples *samples, const struct nvml *nvml, const struct gpu *gpu,
         const char *uuid, nvmlDevice_t *ret_device)
 {
-        struct gpu_sample sample = {.is_mig = uuid != gpu->uuid, .at_ms = now_ms()};
+        struct gpu_sample sample = {.is_mig = uuid != gpu->uuid, .at_ms = sample_now_ms()};
 
         for (size_t i = 0; i < GPU_VALUES; i++)
                 sample.values[i] = GPU_VALUE_UNKNOWN;
         if (NVML_CALL(nvml, device_get_by_uuid, uuid, ret_device) != NVML_SUCCESS ||
-                !memory_answers(read_memory(&sample, nvml, *ret_device)))
+                !memory_answers(sample_read_memory(&sample, nvml, *ret_device)))
                 return NULL;
         sample.uuid = arena_strdup(&samples->arena, uuid);
         sample.gpu = arena_strdup(&samples->arena, gpu->uuid);
@@ -204,7 +204,7 @@ void gpu_samples_add(struct gpu_samples *samples, const struct nvml *nvml, const
         uint64_t since_ms)
 {
         nvmlDevice_t device;
-        struct gpu_sample *sample = add_unit(samples, nvml, gpu, gpu->uuid, &device);
+        struct gpu_sample *sample = sample_add_unit(samples, nvml, gpu, gpu->uuid, &device);
 
         if (!sample)
                 return;
@@ -215,7 +215,7 @@ void gpu_samples_add(struct gpu_samples *samples, const struct nvml *nvml, const
         if (!gpu->mig_enabled)
                 gpu_sample_processes(sample, &samples->arena, nvml, device, root, since_ms);
         for (size_t i = 0; i < gpu->n_mig_devices; i++) {
-                sample = add_unit(samples, nvml, gpu, gpu->mig_devices[i].uuid, &device);
+                sample = sample_add_unit(samples, nvml, gpu, gpu->mig_devices[i].uuid, &device);
                 if (sample)
                         gpu_sample_processes(sample, &samples->arena, nvml, device, root, since_ms);
         }

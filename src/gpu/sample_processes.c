@@ -21,7 +21,7 @@ struct reading {
 
 static_assert(GPU_VALUE_UNKNOWN == UINT64_MAX, "memory that is not known is the same in both");
 
-static void add_process(struct reading *reading, pid_t pid, uint64_t bytes, unsigned int kind)
+static void sample_processes_add_process(struct reading *reading, pid_t pid, uint64_t bytes, unsigned int kind)
 {
         for (size_t i = 0; i < reading->count; i++) {
                 struct gpu_process *process = &reading->processes[i];
@@ -47,7 +47,7 @@ static void add_process(struct reading *reading, pid_t pid, uint64_t bytes, unsi
 }
 
 /* A board or driver without the list has no such processes that could be seen. */
-static void read_lists(struct reading *reading, const struct nvml *nvml, nvmlDevice_t device)
+static void sample_processes_read_lists(struct reading *reading, const struct nvml *nvml, nvmlDevice_t device)
 {
         static const unsigned int kinds[] = {GPU_PROCESS_COMPUTE, GPU_PROCESS_MPS, GPU_PROCESS_GRAPHICS};
         _free_ struct gpu_listed_process *listed = xcalloc(GPU_SAMPLE_PROCESSES_MAX, sizeof(*listed));
@@ -60,7 +60,7 @@ static void read_lists(struct reading *reading, const struct nvml *nvml, nvmlDev
                 has_one |= code == NVML_SUCCESS;
                 reading->has_failed |= code != NVML_SUCCESS && !nvml_is_unknown(code);
                 for (unsigned int j = 0; code == NVML_SUCCESS && j < count; j++)
-                        add_process(reading, (pid_t)listed[j].pid, listed[j].memory, kinds[i]);
+                        sample_processes_add_process(reading, (pid_t)listed[j].pid, listed[j].memory, kinds[i]);
         }
         reading->has_failed |= !has_one;
 }
@@ -152,7 +152,7 @@ static bool read_owner(struct arena *arena, const char *root, const char *pid, s
         return true;
 }
 
-static void find_owners(const struct reading *reading, const char *root)
+static void sample_processes_find_owners(const struct reading *reading, const char *root)
 {
         struct cgroup_owner self = {0};
 
@@ -179,12 +179,12 @@ void gpu_sample_processes(struct gpu_sample *sample, struct arena *arena, const 
         _free_ struct gpu_process *processes = xcalloc(GPU_SAMPLE_PROCESSES_MAX, sizeof(*processes));
 
         reading.processes = processes;
-        read_lists(&reading, nvml, device);
+        sample_processes_read_lists(&reading, nvml, device);
         if (reading.has_failed)
                 return;
         if (reading.count) {
                 read_activity(&reading, nvml, device, since_ms);
-                find_owners(&reading, root);
+                sample_processes_find_owners(&reading, root);
         }
         sample->has_processes = true;
         sample->n_processes = reading.count;

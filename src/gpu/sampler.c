@@ -28,7 +28,7 @@ void sampler_count_xid(struct sampler *sampler, const char *gpu, uint64_t xid)
         counted->last = (int64_t)time(NULL);
 }
 
-static void put_xids(const struct sampler *sampler, struct gpu_samples *samples)
+static void sampler_put_xids(const struct sampler *sampler, struct gpu_samples *samples)
 {
         struct gpu_xid *xids = ARENA_ARRAY(&samples->arena, struct gpu_xid, sampler->n_xids);
 
@@ -77,7 +77,7 @@ static void sample_next(struct sampler *sampler)
                 nvml_pool_ask(known->pool, &sampler->request);
                 return;
         }
-        put_xids(sampler, sampler->samples);
+        sampler_put_xids(sampler, sampler->samples);
         sampler->sample_at_ms = gpu_call_now_ms() + options->sample_ms;
         options->on_samples(TAKE_PTR(sampler->samples), options->data);
 }

@@ -22,7 +22,7 @@ struct uevent_watch {
 /* ---- the messages ---- */
 
 /* The value of |line| if its key is |key|. */
-static const char *value_of(const char *line, const char *key)
+static const char *uevent_value_of(const char *line, const char *key)
 {
         size_t length = strlen(key);
 
@@ -42,13 +42,13 @@ bool uevent_is_about_gpus(const char *data, size_t size)
         for (const char *line = data + strlen(data) + 1; line < data + size; line += strlen(line) + 1) {
                 const char *value;
 
-                if ((value = value_of(line, "SUBSYSTEM")))
+                if ((value = uevent_value_of(line, "SUBSYSTEM")))
                         subsystem = value;
-                else if ((value = value_of(line, "DRIVER")))
+                else if ((value = uevent_value_of(line, "DRIVER")))
                         driver = value;
-                else if ((value = value_of(line, "DEVPATH")))
+                else if ((value = uevent_value_of(line, "DEVPATH")))
                         path = value;
-                else if ((value = value_of(line, "PCI_ID")))
+                else if ((value = uevent_value_of(line, "PCI_ID")))
                         pci = value;
         }
         if (strcmp(subsystem, "pci") == 0)
@@ -95,7 +95,7 @@ static void on_uevent_readable(uv_poll_t *poll, int status, int events UNUSED)
                 watch->heard(watch->data);
 }
 
-static int open_socket(int *ret, struct error *err)
+static int uevent_open_socket(int *ret, struct error *err)
 {
         _close_ int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_KOBJECT_UEVENT);
         struct sockaddr_nl address = {.nl_family = AF_NETLINK, .nl_groups = KERNEL_GROUP};
@@ -113,7 +113,7 @@ int uevent_watch_new(
         struct uevent_watch *watch;
         int result;
 
-        if (open_socket(&fd, err) < 0)
+        if (uevent_open_socket(&fd, err) < 0)
                 return -1;
         watch = xcalloc(1, sizeof(*watch));
         watch->heard = heard;

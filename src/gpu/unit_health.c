@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 
-static size_t position_of(const struct unit_health *health, const char *uuid)
+static size_t unit_health_position_of(const struct unit_health *health, const char *uuid)
 {
         size_t i = 0;
 
@@ -32,7 +32,7 @@ void unit_health_set(struct unit_health *health, const char *uuid, bool healthy,
 {
         /* Copied before the old entry goes: they may be its own texts. */
         struct unhealthy_unit unit = {healthy ? NULL : xstrdup(uuid), healthy ? NULL : xstrdup(reason)};
-        size_t i = position_of(health, uuid);
+        size_t i = unit_health_position_of(health, uuid);
 
         if (i < health->n_unhealthy) {
                 free_unhealthy(&health->unhealthy[i]);
@@ -45,7 +45,7 @@ void unit_health_set(struct unit_health *health, const char *uuid, bool healthy,
 
 const struct unhealthy_unit *unit_health_find(const struct unit_health *health, const char *uuid)
 {
-        size_t i = position_of(health, uuid);
+        size_t i = unit_health_position_of(health, uuid);
 
         return i < health->n_unhealthy ? &health->unhealthy[i] : NULL;
 }

@@ -41,7 +41,7 @@ static size_t find_capability(const unsigned char *config)
         return 0;
 }
 
-static void take_text(char *to, const unsigned char *from)
+static void vgpu_take_text(char *to, const unsigned char *from)
 {
         size_t first = 0;
 
@@ -64,8 +64,8 @@ static void read_driver(struct vgpu *ret, const unsigned char *capability, size_
         }
         if (at + RECORD_HEAD + 2 * RECORD_TEXT > size)
                 return;
-        take_text(ret->host_driver_version, capability + at + RECORD_HEAD);
-        take_text(ret->host_driver_branch, capability + at + RECORD_HEAD + RECORD_TEXT);
+        vgpu_take_text(ret->host_driver_version, capability + at + RECORD_HEAD);
+        vgpu_take_text(ret->host_driver_branch, capability + at + RECORD_HEAD + RECORD_TEXT);
 }
 
 void vgpu_parse(struct vgpu *ret, const unsigned char *config, size_t size)
@@ -95,7 +95,7 @@ static bool is_nvidia(const char *folder, const char *device)
         return file_read(path, 64, &text, &ignored) == 0 && strncmp(text.data, "0x10de", 6) == 0;
 }
 
-static void read_device(struct vgpu *ret, const char *folder, const char *device)
+static void vgpu_read_device(struct vgpu *ret, const char *folder, const char *device)
 {
         _free_ char *path = xasprintf("%s/%s/config", folder, device);
         _cleanup_(strbuf_done) struct strbuf bytes = STRBUF_INIT;
@@ -126,7 +126,7 @@ void vgpu_read(struct vgpu *ret, const char *system_root)
                 if (i < MAX_DEVICES && *name != '.' && is_nvidia(folder, name)) {
                         struct vgpu one;
 
-                        read_device(&one, folder, name);
+                        vgpu_read_device(&one, folder, name);
                         is_unknown = is_unknown || one.state == VGPU_UNKNOWN;
                         if (one.state == VGPU_PRESENT)
                                 *ret = one;

@@ -62,7 +62,7 @@ static int view_read(struct mig_view *ret, const struct work *work, struct mig_r
 }
 
 /* What is undone cannot be undone on a GPU that the node does not have any more, and need not be. */
-static bool is_gone(const struct work *work, const struct mig_record_gpu *gpu)
+static bool change_is_gone(const struct work *work, const struct mig_record_gpu *gpu)
 {
         struct mig_gpu opened;
         struct error err;
@@ -172,7 +172,7 @@ static int change_mode(const struct work *work, struct mig_record_gpu *gpu)
         const bool wanted = wants_mig(work, gpu);
         struct mig_view view;
 
-        if (is_gone(work, gpu))
+        if (change_is_gone(work, gpu))
                 return 0;
         if (view_read(&view, work, gpu) < 0)
                 return -1;
@@ -352,7 +352,7 @@ static int place_items(const struct work *work, struct mig_view *view)
         return 0;
 }
 
-static int make_missing(const struct work *work, struct mig_view *view)
+static int change_make_missing(const struct work *work, struct mig_view *view)
 {
         for (size_t i = 0; i < view->record->n_items; i++) {
                 if (!view->instances[i] && !view->is_met[i] &&
@@ -367,7 +367,7 @@ static int change_instances(const struct work *work, struct mig_record_gpu *gpu)
 {
         struct mig_view view;
 
-        if (is_gone(work, gpu))
+        if (change_is_gone(work, gpu))
                 return 0;
         if (view_read(&view, work, gpu) < 0)
                 return -1;
@@ -382,7 +382,7 @@ static int change_instances(const struct work *work, struct mig_record_gpu *gpu)
                 return 0;
         if (work->record->goal == MIG_RECORD_AFTER && place_items(work, &view) < 0)
                 return -1;
-        if (make_missing(work, &view) < 0)
+        if (change_make_missing(work, &view) < 0)
                 return -1;
         return view.external && work->record->goal == MIG_RECORD_AFTER ? refuse_external(&view, work->err) : 0;
 }

@@ -14,13 +14,14 @@ static bool is_version(const char *text)
         return strcmp(text, "v1") == 0;
 }
 
-static bool is_uuid(const char *text)
+static bool checkpoint_is_uuid(const char *text)
 {
         return strncmp(text, "GPU-", strlen("GPU-")) == 0;
 }
 
 static const struct json_text version_text = {.is = is_version, .most = 2, .must = "v1, "};
-static const struct json_text uuid_text = {.is = is_uuid, .most = 80, .must = "the UUID of a GPU of at most "};
+static const struct json_text uuid_text = {
+        .is = checkpoint_is_uuid, .most = 80, .must = "the UUID of a GPU of at most "};
 
 /* The root: "MigState" has one member. */
 struct state {
@@ -212,7 +213,7 @@ static bool has_place(const struct mig_gpu_profile *profile, const struct mig_pl
         return false;
 }
 
-static bool is_at(const struct mig_gpu_instance *instance, const struct mig_gpu_profile *profile,
+static bool checkpoint_is_at(const struct mig_gpu_instance *instance, const struct mig_gpu_profile *profile,
         const struct mig_placement *placement, const struct mig_shape *shape)
 {
         const struct mig_shape is = mig_plan_shape(instance);
@@ -221,7 +222,8 @@ static bool is_at(const struct mig_gpu_instance *instance, const struct mig_gpu_
                instance->placement.size == placement->size && instance->n_devices > 0 && mig_shape_is_same(&is, shape);
 }
 
-static bool is_in(const struct mig_gpu_instance *const *list, size_t count, const struct mig_gpu_instance *instance)
+static bool checkpoint_is_in(
+        const struct mig_gpu_instance *const *list, size_t count, const struct mig_gpu_instance *instance)
 {
         for (size_t i = 0; i < count; i++)
                 if (list[i] == instance)
@@ -273,8 +275,8 @@ static int restore_instance(struct restore *restore, const struct mig_checkpoint
         for (size_t i = 0; i < gpu->geometry.n_instances; i++) {
                 const struct mig_gpu_instance *instance = &gpu->geometry.instances[i];
 
-                if (!is_at(instance, profile, &wanted->placement, &shape) ||
-                        is_in(restore->stays, restore->plan->n_stays, instance))
+                if (!checkpoint_is_at(instance, profile, &wanted->placement, &shape) ||
+                        checkpoint_is_in(restore->stays, restore->plan->n_stays, instance))
                         continue;
                 restore->stays[restore->plan->n_stays++] = instance;
                 return 0;
@@ -308,13 +310,14 @@ static int restore_gpu(struct restore *restore, struct arena *arena, const struc
                 if (restore_instance(restore, &wanted->instances[i], err) < 0)
                         return -1;
         for (size_t i = 0; i < geometry->n_instances; i++)
-                if (!is_in(restore->stays, plan->n_stays, &geometry->instances[i]))
+                if (!checkpoint_is_in(restore->stays, plan->n_stays, &geometry->instances[i]))
                         restore->goes[plan->n_goes++] = &geometry->instances[i];
         mig_plan_settle(plan);
         return 0;
 }
 
-static const struct mig_checkpoint_gpu *find_wanted(const struct mig_checkpoint *checkpoint, const char *uuid)
+static const struct mig_checkpoint_gpu *checkpoint_find_wanted(
+        const struct mig_checkpoint *checkpoint, const char *uuid)
 {
         for (size_t i = 0; i < checkpoint->n_gpus; i++)
                 if (strcmp(checkpoint->gpus[i].uuid, uuid) == 0)
@@ -322,7 +325,8 @@ static const struct mig_checkpoint_gpu *find_wanted(const struct mig_checkpoint 
         return NULL;
 }
 
-static int check_gpus(const struct mig_node *node, const struct mig_checkpoint *checkpoint, struct error *err)
+static int checkpoint_check_gpus(
+        const struct mig_node *node, const struct mig_checkpoint *checkpoint, struct error *err)
 {
         for (size_t i = 0; i < checkpoint->n_gpus; i++) {
                 size_t k = 0;
@@ -342,11 +346,11 @@ int mig_checkpoint_plan(struct mig_plan *ret, struct arena *arena, const struct 
         struct mig_plan_gpu *gpus = ARENA_ARRAY(arena, struct mig_plan_gpu, node->n_gpus);
         struct mig_plan plan = {.gpus = gpus, .n_gpus = node->n_gpus, .fits = true};
 
-        if (check_gpus(node, checkpoint, err) < 0)
+        if (checkpoint_check_gpus(node, checkpoint, err) < 0)
                 return -1;
         for (size_t i = 0; i < node->n_gpus; i++) {
                 const size_t present = node->gpus[i].geometry.n_instances;
-                const struct mig_checkpoint_gpu *wanted = find_wanted(checkpoint, node->gpus[i].uuid);
+                const struct mig_checkpoint_gpu *wanted = checkpoint_find_wanted(checkpoint, node->gpus[i].uuid);
                 struct restore restore = {
                         .plan = &gpus[i],
                         .stays = ARENA_ARRAY(arena, const struct mig_gpu_instance *, present),

@@ -34,7 +34,7 @@ static int export_gpu(
         return 0;
 }
 
-static bool is_same(const struct mig_parted_entry *a, const struct mig_parted_entry *b)
+static bool export_is_same(const struct mig_parted_entry *a, const struct mig_parted_entry *b)
 {
         if (a->is_enabled != b->is_enabled || a->n_counts != b->n_counts)
                 return false;
@@ -57,7 +57,7 @@ static bool has_filter(const struct mig_parted_entry *entry, uint32_t device)
 }
 
 /* |entry| takes the one GPU of |other|. */
-static void merge(struct mig_parted_entry *entry, struct arena *arena, const struct mig_parted_entry *other)
+static void export_merge(struct mig_parted_entry *entry, struct arena *arena, const struct mig_parted_entry *other)
 {
         struct mig_parted_filter *filters = ARENA_ARRAY(arena, struct mig_parted_filter, entry->n_filters + 1);
         unsigned int *devices = ARENA_ARRAY(arena, unsigned int, entry->n_devices + 1);
@@ -72,7 +72,7 @@ static void merge(struct mig_parted_entry *entry, struct arena *arena, const str
         entry->filters = filters;
 }
 
-static void shorten(struct mig_parted_entry *entry, const struct mig_node *node, bool is_alone)
+static void export_shorten(struct mig_parted_entry *entry, const struct mig_node *node, bool is_alone)
 {
         bool is_one_model = true;
         size_t matching = 0;
@@ -101,15 +101,15 @@ int mig_export(
 
                 if (export_gpu(&entry, arena, &node->gpus[i], err) < 0)
                         return -1;
-                while (at < config->n_entries && !is_same(&entries[at], &entry))
+                while (at < config->n_entries && !export_is_same(&entries[at], &entry))
                         at++;
                 if (at < config->n_entries)
-                        merge(&entries[at], arena, &entry);
+                        export_merge(&entries[at], arena, &entry);
                 else
                         entries[config->n_entries++] = entry;
         }
         for (size_t i = 0; i < config->n_entries; i++)
-                shorten(&entries[i], node, config->n_entries == 1);
+                export_shorten(&entries[i], node, config->n_entries == 1);
         *ret = (struct mig_parted){.name = "the present geometry", .configs = config, .n_configs = 1};
         return 0;
 }

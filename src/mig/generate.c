@@ -131,7 +131,7 @@ static bool has_model(const struct generate_config *config, const struct generat
         return false;
 }
 
-static bool is_same(const struct mig_wanted_count *a, size_t n_a, const struct mig_wanted_count *b, size_t n_b)
+static bool generate_is_same(const struct mig_wanted_count *a, size_t n_a, const struct mig_wanted_count *b, size_t n_b)
 {
         for (size_t i = 0; i < n_a && n_a == n_b; i++)
                 if (a[i].count != b[i].count || strcmp(a[i].profile, b[i].profile) != 0)
@@ -151,7 +151,7 @@ static void generate_add(struct generate *generate, const char *name, const stru
         if (!config || has_model(config, model))
                 return;
         while (at < config->n_entries &&
-                !is_same(config->entries[at].counts, config->entries[at].n_counts, counts, n_counts))
+                !generate_is_same(config->entries[at].counts, config->entries[at].n_counts, counts, n_counts))
                 at++;
         entry = &config->entries[at];
         filters = ARENA_ARRAY(generate->arena, struct mig_parted_filter, generate->n_models);

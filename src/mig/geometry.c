@@ -12,7 +12,7 @@ struct search {
         int n_best; /* instances that stay in |best|; -1: nothing found yet */
 };
 
-static uint64_t memory_of(const struct geometry_profile *profile, unsigned int start)
+static uint64_t geometry_memory_of(const struct geometry_profile *profile, unsigned int start)
 {
         return ((UINT64_C(1) << profile->size) - 1) << start;
 }
@@ -31,11 +31,11 @@ static bool make(struct search *search, size_t profile, unsigned int from, uint6
         const struct geometry_profile *kind = &search->gpu->profiles[profile];
 
         for (unsigned int start = from; start < 32; start++) {
-                if (!(kind->starts >> start & 1) || (used & memory_of(kind, start)))
+                if (!(kind->starts >> start & 1) || (used & geometry_memory_of(kind, start)))
                         continue;
                 search->now.made[search->now.n_made++] = (struct geometry_instance){.profile = profile, .start = start};
                 search->missing[profile]--;
-                bool found = make(search, profile, start + 1, used | memory_of(kind, start));
+                bool found = make(search, profile, start + 1, used | geometry_memory_of(kind, start));
 
                 search->missing[profile]++;
                 if (found)
@@ -45,7 +45,7 @@ static bool make(struct search *search, size_t profile, unsigned int from, uint6
         return false;
 }
 
-static void keep(struct search *search, size_t at, int n_kept, uint64_t used)
+static void geometry_keep(struct search *search, size_t at, int n_kept, uint64_t used)
 {
         if (n_kept + (int)(search->n_present - at) <= search->n_best)
                 return; /* not better, even if all the others stay */
@@ -62,12 +62,12 @@ static void keep(struct search *search, size_t at, int n_kept, uint64_t used)
         if (search->missing[profile] > 0) {
                 search->missing[profile]--;
                 search->now.stays |= UINT32_C(1) << at;
-                keep(search, at + 1, n_kept + 1,
-                        used | memory_of(&search->gpu->profiles[profile], search->present[at].start));
+                geometry_keep(search, at + 1, n_kept + 1,
+                        used | geometry_memory_of(&search->gpu->profiles[profile], search->present[at].start));
                 search->now.stays &= ~(UINT32_C(1) << at);
                 search->missing[profile]++;
         }
-        keep(search, at + 1, n_kept, used);
+        geometry_keep(search, at + 1, n_kept, used);
 }
 
 uint64_t geometry_engines(const struct geometry_gpu *gpu, size_t engine)
@@ -109,7 +109,7 @@ bool geometry_search(struct geometry_change *ret, const struct geometry_gpu *gpu
                 if (!has_engines(gpu, wanted, i))
                         return false;
         memcpy(search.missing, wanted, gpu->n_profiles * sizeof(*wanted));
-        keep(&search, 0, 0, 0);
+        geometry_keep(&search, 0, 0, 0);
         if (search.n_best < 0)
                 return false;
         *ret = search.best;

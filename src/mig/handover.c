@@ -8,7 +8,7 @@ static bool is_true(const json_t *object, const char *key)
         return json_is_true(json_object_get(object, key));
 }
 
-static const char *text_of(const json_t *object, const char *key)
+static const char *handover_text_of(const json_t *object, const char *key)
 {
         const char *text = json_string_value(json_object_get(object, key));
 
@@ -47,7 +47,7 @@ static void read_stays(struct mig_handover *handover, struct mig_handover_gpu *g
         gpu->stays = uuids;
 }
 
-static void read_gpus(struct mig_handover *handover, const json_t *gpus)
+static void handover_read_gpus(struct mig_handover *handover, const json_t *gpus)
 {
         handover->n_seen = json_array_size(gpus);
         handover->gpus = ARENA_ARRAY(&handover->arena, struct mig_handover_gpu, handover->n_seen);
@@ -58,10 +58,10 @@ static void read_gpus(struct mig_handover *handover, const json_t *gpus)
                 if (!is_true(from, "changes"))
                         continue;
                 handover->n_gpus++;
-                handover->needs_reset =
-                        handover->needs_reset || strcmp(text_of(json_object_get(from, "mode"), "needs"), "reset") == 0;
-                gpu->uuid = arena_strdup(&handover->arena, text_of(from, "uuid"));
-                if (strcmp(text_of(json_object_get(from, "mode"), "needs"), "nothing") == 0)
+                handover->needs_reset = handover->needs_reset ||
+                                        strcmp(handover_text_of(json_object_get(from, "mode"), "needs"), "reset") == 0;
+                gpu->uuid = arena_strdup(&handover->arena, handover_text_of(from, "uuid"));
+                if (strcmp(handover_text_of(json_object_get(from, "mode"), "needs"), "nothing") == 0)
                         read_stays(handover, gpu, json_object_get(from, "stays"));
         }
 }
@@ -75,11 +75,11 @@ int mig_handover_read(struct mig_handover *ret, const char *output, struct error
         *ret = (struct mig_handover){.config = "", .text = "", .reason = ""};
         if (!json)
                 return error_set(err, ERROR_INVALID, "the answer of 'warpshare mig plan': %s", trouble.text);
-        ret->config = arena_strdup(&ret->arena, text_of(json, "config"));
+        ret->config = arena_strdup(&ret->arena, handover_text_of(json, "config"));
         ret->text = arena_strdup(&ret->arena, start);
         ret->fits = is_true(json, "fits");
-        ret->reason = arena_strdup(&ret->arena, text_of(json, "reason"));
-        read_gpus(ret, json_object_get(json, "gpus"));
+        ret->reason = arena_strdup(&ret->arena, handover_text_of(json, "reason"));
+        handover_read_gpus(ret, json_object_get(json, "gpus"));
         json_decref(json);
         return 0;
 }

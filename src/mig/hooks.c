@@ -111,7 +111,7 @@ static int read_list(const struct tree *tree, const struct tree_node *lists, enu
         return 0;
 }
 
-static int read_root(const struct tree *tree, struct mig_hooks *hooks, struct error *err)
+static int hooks_read_root(const struct tree *tree, struct mig_hooks *hooks, struct error *err)
 {
         static const char *const keys[] = {"version", "hooks"};
         const struct tree_node root = {.json = tree->yaml->root, .path = "", .line = 1};
@@ -152,7 +152,7 @@ int mig_hooks_parse(struct mig_hooks *ret, struct arena *arena, const char *name
         if (yaml_load(&yaml, name, text, size, warn, warn_data, err) < 0)
                 return -1;
         tree.yaml = yaml;
-        if (read_root(&tree, &hooks, err) < 0)
+        if (hooks_read_root(&tree, &hooks, err) < 0)
                 return -1;
         *ret = hooks;
         return 0;
@@ -171,7 +171,7 @@ int mig_hooks_read(struct mig_hooks *ret, struct arena *arena, const char *path,
 
 /* ---- running ---- */
 
-static bool is_in(char *const *environment, const char *variable)
+static bool hooks_is_in(char *const *environment, const char *variable)
 {
         const size_t length = strcspn(variable, "=") + 1;
 
@@ -195,7 +195,7 @@ static char **join_environment(char *const *environment, char *const *own)
         joined = xcalloc(count + n + 1, sizeof(*joined));
         memcpy(joined, environment, count * sizeof(*joined));
         for (size_t i = 0; i < n; i++)
-                if (!is_in(environment, own[i]))
+                if (!hooks_is_in(environment, own[i]))
                         joined[count++] = own[i];
         return joined;
 }

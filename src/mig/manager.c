@@ -12,7 +12,7 @@ static bool manager_enter(struct mig_manager *manager, enum mig_phase phase, uin
         return true;
 }
 
-static uint64_t retry_ms(const struct mig_manager *manager)
+static uint64_t manager_retry_ms(const struct mig_manager *manager)
 {
         uint64_t wait = MIG_RETRY_MS;
 
@@ -33,7 +33,7 @@ static bool begin_failed(struct mig_manager *manager)
 {
         manager->state = MIG_STATE_FAILED;
         manager->failures++;
-        return manager_enter(manager, MIG_FAILED, manager->is_final ? 0 : retry_ms(manager));
+        return manager_enter(manager, MIG_FAILED, manager->is_final ? 0 : manager_retry_ms(manager));
 }
 
 /* The newest configuration. Without one, there is nothing to do. */
@@ -112,7 +112,7 @@ static bool step_resuming(struct mig_manager *manager, enum mig_event event)
         case MIG_EVENT_FAILED:
                 manager->state = MIG_STATE_FAILED;
                 manager->failures++;
-                manager->timeout_ms = retry_ms(manager);
+                manager->timeout_ms = manager_retry_ms(manager);
                 return false;
         case MIG_EVENT_TIMEOUT:
                 return manager_enter(manager, MIG_RESUMING, 0);
@@ -142,7 +142,7 @@ static bool step_planning(struct mig_manager *manager, enum mig_event event)
         }
 }
 
-static bool step_waiting(struct mig_manager *manager, enum mig_event event)
+static bool manager_step_waiting(struct mig_manager *manager, enum mig_event event)
 {
         switch (event) {
         case MIG_EVENT_WANT:
@@ -223,7 +223,7 @@ bool mig_manager_step(struct mig_manager *manager, enum mig_event event)
         case MIG_PLANNING:
                 return step_planning(manager, event);
         case MIG_WAITING:
-                return step_waiting(manager, event);
+                return manager_step_waiting(manager, event);
         case MIG_RELEASING:
                 return step_releasing(manager, event);
         case MIG_APPLYING:

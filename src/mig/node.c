@@ -4,7 +4,7 @@
 #include "gpu/nvml_read.h"
 
 /* 1: the GPU has MIG; 0: it has none, or the driver is too old for it; -1. */
-static int read_capability(const struct mig_gpu *gpu, struct error *err)
+static int node_read_capability(const struct mig_gpu *gpu, struct error *err)
 {
         unsigned int current = 0;
         unsigned int pending = 0;
@@ -15,7 +15,7 @@ static int read_capability(const struct mig_gpu *gpu, struct error *err)
         return code == NVML_SUCCESS ? 1 : nvml_fail(gpu->nvml, code, "nvmlDeviceGetMigMode", err);
 }
 
-static int read_identity(
+static int node_read_identity(
         struct mig_node_gpu *ret, struct arena *arena, const struct nvml *nvml, nvmlDevice_t device, struct error *err)
 {
         char uuid[NVML_DEVICE_UUID_V2_BUFFER_SIZE] = "";
@@ -40,7 +40,7 @@ static int read_identity(
         return 0;
 }
 
-static int read_gpu(struct mig_node_gpu *ret, struct arena *arena, const struct nvml *nvml, struct error *err)
+static int node_read_gpu(struct mig_node_gpu *ret, struct arena *arena, const struct nvml *nvml, struct error *err)
 {
         struct mig_gpu gpu = {.nvml = nvml};
         nvmlReturn_t code;
@@ -50,11 +50,11 @@ static int read_gpu(struct mig_node_gpu *ret, struct arena *arena, const struct 
         code = NVML_CALL(nvml, device_get_by_index, ret->index, &gpu.device);
         if (code != NVML_SUCCESS)
                 return nvml_fail(nvml, code, "nvmlDeviceGetHandleByIndex", err);
-        if (read_identity(ret, arena, nvml, gpu.device, err) < 0)
+        if (node_read_identity(ret, arena, nvml, gpu.device, err) < 0)
                 return -1;
         gpu.uuid = ret->uuid;
         gpu_call_about(CALL_ON_GPU, ret->index, ret->uuid);
-        capable = read_capability(&gpu, err);
+        capable = node_read_capability(&gpu, err);
         if (capable <= 0)
                 return capable;
         ret->is_capable = true;
@@ -80,7 +80,7 @@ int mig_node_read(struct mig_node *ret, struct arena *arena, const struct nvml *
                 struct error problem;
 
                 gpus[i] = (struct mig_node_gpu){.index = i, .uuid = "", .name = "", .bus_id = ""};
-                if (read_gpu(&gpus[i], arena, nvml, &problem) < 0)
+                if (node_read_gpu(&gpus[i], arena, nvml, &problem) < 0)
                         gpus[i].problem = arena_strdup(arena, problem.text);
         }
         gpu_call_about(CALL_ON_DRIVER, 0, NULL);

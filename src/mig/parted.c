@@ -117,7 +117,7 @@ static int read_filters(
         return 0;
 }
 
-static int read_devices(
+static int parted_read_devices(
         const struct tree *tree, const struct tree_node *node, struct mig_parted_entry *entry, struct error *err)
 {
         char printed[TREE_VALUE_SIZE];
@@ -147,7 +147,7 @@ static int read_devices(
         return 0;
 }
 
-static int read_count(const struct tree *tree, const struct tree_node *list, const char *profile,
+static int parted_read_count(const struct tree *tree, const struct tree_node *list, const char *profile,
         struct mig_wanted_count *ret, struct error *err)
 {
         struct mig_profile_text text;
@@ -194,7 +194,7 @@ static int read_counts(
         entry->counts = counts;
         json_object_foreach((json_t *)(uintptr_t)list.json, profile, value)
         {
-                if (read_count(tree, &list, profile, &counts[entry->n_counts], err) < 0)
+                if (parted_read_count(tree, &list, profile, &counts[entry->n_counts], err) < 0)
                         return -1;
                 if (counts[entry->n_counts].count > 0)
                         entry->n_counts++;
@@ -223,7 +223,7 @@ static int read_entry(
         static const char *const keys[] = {"device-filter", "devices", "mig-enabled", "mig-devices"};
 
         if (check_object(tree, node, keys, ARRAY_SIZE(keys), err) < 0 || read_enabled(tree, node, entry, err) < 0 ||
-                read_filters(tree, node, entry, err) < 0 || read_devices(tree, node, entry, err) < 0)
+                read_filters(tree, node, entry, err) < 0 || parted_read_devices(tree, node, entry, err) < 0)
                 return -1;
         entry->place = arena_printf(tree->arena, "%s line %d: %s", tree->yaml->name, node->line, node->path);
         return read_counts(tree, node, entry, err);
@@ -231,7 +231,7 @@ static int read_entry(
 
 /* ---- the file ---- */
 
-static int read_config(
+static int parted_read_config(
         const struct tree *tree, const struct tree_node *node, struct mig_parted_config *config, struct error *err)
 {
         struct mig_parted_entry *entries;
@@ -252,17 +252,17 @@ static int read_config(
         return 0;
 }
 
-static int read_named(const struct tree *tree, const struct tree_node *node, const char *name,
+static int parted_read_named(const struct tree *tree, const struct tree_node *node, const char *name,
         struct mig_parted_config *config, struct error *err)
 {
         struct tree_node member;
 
         if (!tree_member(tree, node, name, &member))
                 return tree_fail(tree, node, err, "%.100s: is empty, must have an entry", name);
-        return read_config(tree, &member, config, err);
+        return parted_read_config(tree, &member, config, err);
 }
 
-static int read_configs(
+static int parted_read_configs(
         const struct tree *tree, const struct tree_node *node, struct mig_parted *parted, struct error *err)
 {
         struct mig_parted_config *configs;
@@ -287,7 +287,7 @@ static int read_configs(
                 if (strlen(name) > MIG_PARTED_MAX_NAME)
                         return tree_fail(tree, node, err, "%.40s…: the name has %zu bytes, at most %zu", name,
                                 strlen(name), MIG_PARTED_MAX_NAME);
-                if (read_named(tree, node, name, config, &problem) < 0)
+                if (parted_read_named(tree, node, name, config, &problem) < 0)
                         *config = (struct mig_parted_config){.problem = arena_strdup(tree->arena, problem.text)};
                 config->name = arena_strdup(tree->arena, name);
                 parted->n_configs++;
@@ -295,7 +295,7 @@ static int read_configs(
         return 0;
 }
 
-static int read_root(const struct tree *tree, struct mig_parted *parted, struct error *err)
+static int parted_read_root(const struct tree *tree, struct mig_parted *parted, struct error *err)
 {
         static const char *const keys[] = {"version", "mig-configs"};
         const struct tree_node root = {.json = tree->yaml->root, .path = "", .line = 1};
@@ -313,7 +313,7 @@ static int read_root(const struct tree *tree, struct mig_parted *parted, struct 
                         tree, &version, err, "%s is not a known version, use v1", tree_print(&version, printed));
         if (need_member(tree, &root, "mig-configs", "name a configuration in it", &configs, err) < 0)
                 return -1;
-        return read_configs(tree, &configs, parted, err);
+        return parted_read_configs(tree, &configs, parted, err);
 }
 
 int mig_parted_parse(struct mig_parted *ret, struct arena *arena, const char *name, const char *text, size_t size,
@@ -328,7 +328,7 @@ int mig_parted_parse(struct mig_parted *ret, struct arena *arena, const char *na
         if (yaml_load(&yaml, name, text, size, warn, warn_data, err) < 0)
                 return -1;
         tree.yaml = yaml;
-        if (read_root(&tree, &parted, err) < 0)
+        if (parted_read_root(&tree, &parted, err) < 0)
                 return -1;
         *ret = parted;
         return 0;
@@ -401,13 +401,13 @@ static bool lists(const struct mig_parted_entry *entry, unsigned int index)
         return entry->is_for_all;
 }
 
-static const char *place_of(const struct mig_parted_entry *entry)
+static const char *parted_place_of(const struct mig_parted_entry *entry)
 {
         return entry->place ? entry->place : "the configuration";
 }
 
 /* NULL: the GPU is left alone. */
-static int find_entry(const struct mig_parted_entry **ret, const struct mig_parted_config *config,
+static int parted_find_entry(const struct mig_parted_entry **ret, const struct mig_parted_config *config,
         const struct mig_node_gpu *gpu, struct error *err)
 {
         *ret = NULL;
@@ -419,8 +419,8 @@ static int find_entry(const struct mig_parted_entry **ret, const struct mig_part
                 if (*ret && (*ret)->is_enabled != entry->is_enabled && !gpu->problem)
                         return error_set(err, ERROR_INVALID,
                                 "%s: %s MIG on GPU %u (%s), and another entry %s it (%s): leave one of them for this GPU",
-                                place_of(entry), entry->is_enabled ? "enables" : "disables", gpu->index, gpu->name,
-                                (*ret)->is_enabled ? "enables" : "disables", place_of(*ret));
+                                parted_place_of(entry), entry->is_enabled ? "enables" : "disables", gpu->index,
+                                gpu->name, (*ret)->is_enabled ? "enables" : "disables", parted_place_of(*ret));
                 *ret = entry;
         }
         return 0;
@@ -448,7 +448,7 @@ static int resolve_gpu(struct mig_wanted *ret, struct arena *arena, const struct
         if (!gpu->is_capable && !gpu->problem) {
                 if (entry->is_enabled && !entry->is_for_all)
                         return error_set(err, ERROR_UNSUPPORTED,
-                                "%s: GPU %u (%s) has no MIG: remove its index from devices", place_of(entry),
+                                "%s: GPU %u (%s) has no MIG: remove its index from devices", parted_place_of(entry),
                                 gpu->index, gpu->name);
                 return 0;
         }
@@ -486,7 +486,7 @@ int mig_parted_resolve(const struct mig_wanted **ret, struct arena *arena, const
         for (size_t i = 0; i < node->n_gpus; i++) {
                 const struct mig_parted_entry *entry;
 
-                if (find_entry(&entry, config, &node->gpus[i], err) < 0)
+                if (parted_find_entry(&entry, config, &node->gpus[i], err) < 0)
                         return -1;
                 if (!entry)
                         continue;
@@ -514,7 +514,7 @@ void mig_parted_warn(
                                 names_add(&names, "%u", entry->devices[k]);
                 if (names.count == 0)
                         continue;
-                text = xasprintf("%s.devices: %s: the node has no such GPU, it has %zu", place_of(entry),
+                text = xasprintf("%s.devices: %s: the node has no such GPU, it has %zu", parted_place_of(entry),
                         names.text.data, node->n_gpus);
                 warn(text, warn_data);
         }

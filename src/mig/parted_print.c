@@ -62,7 +62,7 @@ static json_t *parted_json(const struct mig_parted *parted)
 
 /* ---- YAML ---- */
 
-static void put_json(struct strbuf *text, const json_t *json)
+static void parted_print_put_json(struct strbuf *text, const json_t *json)
 {
         _free_ char *printed = json_dumps(json, JSON_ENCODE_ANY);
 
@@ -85,11 +85,11 @@ static void put_key(struct strbuf *text, const char *key)
                 return;
         }
         json = json_string(key);
-        put_json(text, json);
+        parted_print_put_json(text, json);
         json_decref(json);
 }
 
-static void put_entry(struct strbuf *text, const json_t *entry)
+static void parted_print_put_entry(struct strbuf *text, const json_t *entry)
 {
         json_t *filter = json_object_get(entry, "device-filter");
         json_t *devices = json_object_get(entry, "devices");
@@ -100,14 +100,14 @@ static void put_entry(struct strbuf *text, const json_t *entry)
         strbuf_puts(text, "  - ");
         if (filter) {
                 strbuf_puts(text, "device-filter: ");
-                put_json(text, filter);
+                parted_print_put_json(text, filter);
                 strbuf_puts(text, "\n    ");
         }
         strbuf_puts(text, "devices: ");
         if (json_is_string(devices))
                 strbuf_puts(text, json_string_value(devices));
         else
-                put_json(text, devices);
+                parted_print_put_json(text, devices);
         strbuf_printf(text, "\n    mig-enabled: %s\n",
                 json_is_true(json_object_get(entry, "mig-enabled")) ? "true" : "false");
         strbuf_puts(text, json_object_size(counts) ? "    mig-devices:\n" : "    mig-devices: {}\n");
@@ -134,7 +134,7 @@ static void print_yaml(struct strbuf *text, const json_t *json)
                 strbuf_puts(text, "  ");
                 put_key(text, name);
                 strbuf_puts(text, ":\n");
-                json_array_foreach(entries, i, entry) put_entry(text, entry);
+                json_array_foreach(entries, i, entry) parted_print_put_entry(text, entry);
         }
 }
 

@@ -138,7 +138,7 @@ static void divide(struct problem *problem, size_t profile, bool in_fewest)
 
 /* ---- why it does not fit ---- */
 
-static const char *name_of(const struct problem *problem, size_t profile)
+static const char *plan_name_of(const struct problem *problem, size_t profile)
 {
         return mig_plan_label(
                 problem->arena, problem->geometry->profiles[problem->of[profile]].name, &problem->shapes[profile]);
@@ -151,7 +151,7 @@ static const char *list_counts(const struct problem *problem, const unsigned int
 
         for (size_t i = 0; i < problem->gpu.n_profiles; i++)
                 if (counts[i])
-                        strbuf_printf(&text, "%s%u of %s", text.size ? ", " : "", counts[i], name_of(problem, i));
+                        strbuf_printf(&text, "%s%u of %s", text.size ? ", " : "", counts[i], plan_name_of(problem, i));
         return arena_strdup(problem->arena, text.size ? text.data : "nothing");
 }
 
@@ -176,7 +176,7 @@ static const char *explain_count(const struct problem *problem)
         for (size_t i = 0; i < problem->gpu.n_profiles; i++)
                 if (problem->wanted[i] > problem->profiles[i].count)
                         return arena_printf(problem->arena, "at most %u of %s fit on this GPU",
-                                problem->profiles[i].count, name_of(problem, i));
+                                problem->profiles[i].count, plan_name_of(problem, i));
         return NULL;
 }
 
@@ -462,7 +462,7 @@ void mig_plan_build(
         *ret = plan;
 }
 
-static const struct mig_plan_gpu *find_gpu(const struct mig_plan *plan, const char *uuid, size_t length)
+static const struct mig_plan_gpu *plan_find_gpu(const struct mig_plan *plan, const char *uuid, size_t length)
 {
         for (size_t i = 0; i < plan->n_gpus; i++)
                 if (strlen(plan->gpus[i].gpu->uuid) == length && strncmp(plan->gpus[i].gpu->uuid, uuid, length) == 0)
@@ -482,7 +482,7 @@ int mig_plan_check_only(const struct mig_plan *plan, const char *gpus, struct er
                 const struct mig_plan_gpu *gpu;
 
                 length = strcspn(uuid, ",");
-                gpu = find_gpu(plan, uuid, length);
+                gpu = plan_find_gpu(plan, uuid, length);
                 if (!gpu)
                         return error_set(err, ERROR_UNAVAILABLE,
                                 "%.*s, which is to change, is away: nothing changes before it is back", (int)length,

@@ -13,7 +13,7 @@
 /* ---- parsing ---- */
 
 /* A number from 1 to |most|, followed by |unit|; moves |at| behind both. */
-static bool take_number(const char **at, unsigned int most, const char *unit, unsigned int *ret)
+static bool profile_text_take_number(const char **at, unsigned int most, const char *unit, unsigned int *ret)
 {
         const char *end = *at;
         unsigned int value = 0;
@@ -28,10 +28,10 @@ static bool take_number(const char **at, unsigned int most, const char *unit, un
 }
 
 /* A GPU with the memory of its machine (Thor) has "0gb" in all of its profiles. */
-static bool take_memory(const char **at, unsigned int *ret)
+static bool profile_text_take_memory(const char **at, unsigned int *ret)
 {
         if (!text_starts_with(*at, "0gb"))
-                return take_number(at, MAX_GB, "gb", ret);
+                return profile_text_take_number(at, MAX_GB, "gb", ret);
         *ret = 0;
         *at += strlen("0gb");
         return true;
@@ -59,10 +59,10 @@ static bool are_attributes(const char *text)
 bool mig_profile_text_parse(struct mig_profile_text *ret, const char *text)
 {
         struct mig_profile_text profile = {0};
-        const bool has_compute = take_number(&text, MAX_SLICES, "c.", &profile.compute);
+        const bool has_compute = profile_text_take_number(&text, MAX_SLICES, "c.", &profile.compute);
 
-        if (!take_number(&text, MAX_SLICES, "g.", &profile.slices) || !take_memory(&text, &profile.gb) ||
-                !are_attributes(text))
+        if (!profile_text_take_number(&text, MAX_SLICES, "g.", &profile.slices) ||
+                !profile_text_take_memory(&text, &profile.gb) || !are_attributes(text))
                 return false;
         if (!has_compute)
                 profile.compute = profile.slices;
@@ -95,7 +95,7 @@ static bool differs_by_attributes(const struct mig_profile_text *a, const struct
         return a->compute != b->compute || a->slices != b->slices || strcmp(a->attributes, b->attributes) != 0;
 }
 
-static bool is_named(const struct mig_profile_text *wanted, const char *name)
+static bool profile_text_is_named(const struct mig_profile_text *wanted, const char *name)
 {
         struct mig_profile_text profile;
 
@@ -103,7 +103,7 @@ static bool is_named(const struct mig_profile_text *wanted, const char *name)
                !differs_by_attributes(&profile, wanted);
 }
 
-static bool is_near(const struct mig_profile_text *wanted, const char *name)
+static bool profile_text_is_near(const struct mig_profile_text *wanted, const char *name)
 {
         struct mig_profile_text profile;
         unsigned int larger;
@@ -125,15 +125,16 @@ const struct mig_gpu_profile *mig_profile_text_find(const struct mig_geometry *g
         if (!mig_profile_text_parse(&wanted, text))
                 return NULL;
         for (size_t i = 0; i < geometry->n_profiles; i++)
-                if (is_named(&wanted, geometry->profiles[i].driver_name))
+                if (profile_text_is_named(&wanted, geometry->profiles[i].driver_name))
                         return &geometry->profiles[i];
         for (size_t i = 0; i < geometry->n_profiles; i++)
-                if (is_named(&wanted, geometry->profiles[i].name))
+                if (profile_text_is_named(&wanted, geometry->profiles[i].name))
                         return &geometry->profiles[i];
         for (size_t i = 0; i < geometry->n_profiles; i++) {
                 const struct mig_gpu_profile *profile = &geometry->profiles[i];
 
-                if (!is_near(&wanted, profile->driver_name) && !is_near(&wanted, profile->name))
+                if (!profile_text_is_near(&wanted, profile->driver_name) &&
+                        !profile_text_is_near(&wanted, profile->name))
                         continue;
                 near = profile;
                 n_near++;

@@ -16,21 +16,22 @@
 #define START_MAX 31U
 #define SLICES_MAX 64U
 
-static bool is_text(const char *text)
+static bool record_is_text(const char *text)
 {
         return *text;
 }
 
-static bool is_any(const char *text UNUSED)
+static bool record_is_any(const char *text UNUSED)
 {
         return true;
 }
 
-static const struct json_text name_text = {.is = is_text, .most = 512, .must = "a text of 1 to "};
-static const struct json_text profile_text = {.is = is_text, .most = MIG_PROFILE_SIZE - 1, .must = "a text of 1 to "};
-static const struct json_text any_text = {.is = is_any, .most = 512, .must = "a text of at most "};
+static const struct json_text name_text = {.is = record_is_text, .most = 512, .must = "a text of 1 to "};
+static const struct json_text profile_text = {
+        .is = record_is_text, .most = MIG_PROFILE_SIZE - 1, .must = "a text of 1 to "};
+static const struct json_text any_text = {.is = record_is_any, .most = 512, .must = "a text of at most "};
 
-static const char *state_word(unsigned int position)
+static const char *record_state_word(unsigned int position)
 {
         static const char *const words[] = {
                 [MIG_RECORD_ABSENT] = "absent",
@@ -60,7 +61,7 @@ static const struct json_field item_fields[] = {
         JSON_KNOWN("start", struct mig_record_item, start, MIG_START_UNKNOWN, START_MAX),
         JSON_BOOL("before", struct mig_record_item, is_before),
         JSON_BOOL("after", struct mig_record_item, is_after),
-        JSON_WORD("state", struct mig_record_item, state, state_word, 4, .is_needed = true),
+        JSON_WORD("state", struct mig_record_item, state, record_state_word, 4, .is_needed = true),
         JSON_ROW("devices", ARRAY, struct mig_record_item, devices,
                 .count = offsetof(struct mig_record_item, n_devices), .shape = &device_shape,
                 .most = MIG_RECORD_DEVICES_MAX),

@@ -153,7 +153,7 @@ static void on_applied(const struct child_result *result, void *data)
                                                             : MIG_EVENT_BROKEN);
 }
 
-static void on_resumed(const struct child_result *result, void *data)
+static void run_on_resumed(const struct child_result *result, void *data)
 {
         struct mig_run *run = data;
 
@@ -274,7 +274,7 @@ static void begin_phase(struct mig_run *run)
 
         switch (run->manager.phase) {
         case MIG_RESUMING:
-                begin_child(run, resume, MIG_APPLY_TIMEOUT_MS, on_resumed);
+                begin_child(run, resume, MIG_APPLY_TIMEOUT_MS, run_on_resumed);
                 return;
         case MIG_PLANNING:
                 begin_child(run, name_configuration(run, &arena, "plan"), MIG_PLAN_TIMEOUT_MS, on_planned);
@@ -394,7 +394,7 @@ static void on_file_changed(void *data)
         run_step(data, MIG_EVENT_AGAIN);
 }
 
-static void copy_options(struct mig_run *run, const struct mig_run_options *options)
+static void run_copy_options(struct mig_run *run, const struct mig_run_options *options)
 {
         const char **reading;
         size_t count = 0;
@@ -416,7 +416,7 @@ struct mig_run *mig_run_new(const struct mig_run_options *options)
 {
         struct mig_run *run = xcalloc(1, sizeof(*run));
 
-        copy_options(run, options);
+        run_copy_options(run, options);
         run->mode_change = run->options.mode_change;
         run->n_gpus = SIZE_MAX;
         run->record = xasprintf("%s/" MIG_RUN_RECORD_NAME, options->state_directory);

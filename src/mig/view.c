@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool has_device(const struct mig_record_item *item, const char *uuid)
+static bool view_has_device(const struct mig_record_item *item, const char *uuid)
 {
         for (size_t i = 0; i < item->n_devices; i++)
                 if (strcmp(item->devices[i].uuid, uuid) == 0)
@@ -12,10 +12,10 @@ static bool has_device(const struct mig_record_item *item, const char *uuid)
 }
 
 /* All of the instance's MIG devices are the item's. */
-static bool has_devices(const struct mig_record_item *item, const struct mig_gpu_instance *instance)
+static bool view_has_devices(const struct mig_record_item *item, const struct mig_gpu_instance *instance)
 {
         for (size_t i = 0; i < instance->n_devices; i++)
-                if (!has_device(item, instance->devices[i].uuid))
+                if (!view_has_device(item, instance->devices[i].uuid))
                         return false;
         return true;
 }
@@ -29,7 +29,7 @@ static int compare_slices(const void *a, const void *b)
 }
 
 /* It has the compute instances that the item has, in whatever order. */
-static bool is_complete(const struct mig_record_item *item, const struct mig_gpu_instance *instance)
+static bool view_is_complete(const struct mig_record_item *item, const struct mig_gpu_instance *instance)
 {
         unsigned int is[MIG_RECORD_DEVICES_MAX] = {0};
         unsigned int wanted[MIG_RECORD_DEVICES_MAX] = {0};
@@ -56,9 +56,9 @@ static bool is_item(const struct mig_record_item *item, const struct mig_gpu_ins
                 return false;
         switch (item->state) {
         case MIG_RECORD_PRESENT:
-                return instance->n_devices == item->n_devices && has_devices(item, instance);
+                return instance->n_devices == item->n_devices && view_has_devices(item, instance);
         case MIG_RECORD_REMOVING:
-                return has_devices(item, instance);
+                return view_has_devices(item, instance);
         case MIG_RECORD_MAKING:
                 return true;
         case MIG_RECORD_ABSENT:
@@ -81,7 +81,7 @@ static void view_match(struct mig_view *view, enum mig_record_goal goal, const s
                 const struct mig_record_item *item = &gpu->items[i];
 
                 if (item->state == MIG_RECORD_ABSENT && mig_record_is_wanted(item, goal) &&
-                        is_at_its_place(item, instance) && is_complete(item, instance)) {
+                        is_at_its_place(item, instance) && view_is_complete(item, instance)) {
                         view->is_met[i] = true;
                         return;
                 }
@@ -101,7 +101,7 @@ static void view_settle(const struct mig_view *view, struct arena *arena)
                         mig_record_set_absent(item);
                         continue;
                 }
-                if (!is_complete(item, instance))
+                if (!view_is_complete(item, instance))
                         continue; /* half made, or half destroyed: it has to go */
                 item->state = MIG_RECORD_PRESENT;
                 for (size_t j = 0; j < item->n_devices; j++)

@@ -55,7 +55,7 @@ struct allocation_entry *allocation_entry_free(struct allocation_entry *entry)
 
 /* ---- the count ---- */
 
-static uint32_t find_unit(const struct resource *resource, const char *uuid)
+static uint32_t allocations_find_unit(const struct resource *resource, const char *uuid)
 {
         const struct unit *unit = uuid ? resource_find_unit(resource, uuid) : NULL;
 
@@ -98,7 +98,7 @@ static void hold_device(struct allocations *allocations, struct allocation_entry
 
 static void hold(struct allocations *allocations, struct allocation_entry *entry)
 {
-        entry->position = find_unit(allocations->resource, entry->unit);
+        entry->position = allocations_find_unit(allocations->resource, entry->unit);
         for (size_t i = 0; i < entry->allocation.n_devices; i++)
                 hold_device(allocations, entry, entry->devices[i]);
 }
@@ -119,7 +119,7 @@ static bool has_nothing_left(const struct allocations *allocations, const struct
  * An allocation without ids may belong to a running init container. There are at most as many of those as devices. If
  * there are more, the oldest are dropped although kubelet has not reported their end: it may not list holders at all.
  */
-static void forget_oldest(struct allocations *allocations)
+static void allocations_forget_oldest(struct allocations *allocations)
 {
         size_t n_devices = allocations->resource->n_devices;
         size_t excess = allocations->n_all > 2 * n_devices ? allocations->n_all - n_devices : 0;
@@ -157,11 +157,11 @@ void allocations_recount(struct allocations *allocations)
         allocations->n_unknown = 0;
         for (size_t i = 0; i < allocations->n_all; i++)
                 hold(allocations, allocations->all[i]);
-        forget_oldest(allocations);
+        allocations_forget_oldest(allocations);
         allocations_reserve(allocations);
 }
 
-static bool is_on_unit(const struct allocation_entry *entry, const struct resource *resource)
+static bool allocations_is_on_unit(const struct allocation_entry *entry, const struct resource *resource)
 {
         return entry->unit && resource_find_unit(resource, entry->unit);
 }
@@ -171,16 +171,16 @@ static bool is_on_target(
         const struct allocation_entry *entry, const struct resource *from UNUSED, const struct resource *to)
 {
         if (entry->unit)
-                return is_on_unit(entry, to);
+                return allocations_is_on_unit(entry, to);
         return map_find(&to->by_id, entry->devices[0]);
 }
 
 static bool has_no_unit(const struct allocation_entry *entry, const struct resource *from, const struct resource *to)
 {
-        return !is_on_unit(entry, from) && map_find(&to->by_id, entry->devices[0]);
+        return !allocations_is_on_unit(entry, from) && map_find(&to->by_id, entry->devices[0]);
 }
 
-static bool is_any(const struct allocation_entry *entry UNUSED, const struct resource *from UNUSED,
+static bool allocations_is_any(const struct allocation_entry *entry UNUSED, const struct resource *from UNUSED,
         const struct resource *to UNUSED)
 {
         return true;
@@ -213,7 +213,7 @@ void allocations_move_strays(struct allocations *from, struct allocations *to)
 
 void allocations_move_all(struct allocations *from, struct allocations *to)
 {
-        move(from, to, is_any);
+        move(from, to, allocations_is_any);
 }
 
 /* ---- a request ---- */
@@ -320,7 +320,7 @@ static int check_count(const struct request *request, struct error *err)
  * Best is the unit to which the ids' present allocations are bound, then the unit of most of the ids, then the one with
  * the least room.
  */
-static bool is_better(const struct request *request, const uint32_t *room, uint32_t a, uint32_t b)
+static bool allocations_is_better(const struct request *request, const uint32_t *room, uint32_t a, uint32_t b)
 {
         if (request->moved[a] != request->moved[b])
                 return request->moved[a] > request->moved[b];
@@ -344,7 +344,7 @@ static int choose_unit(const struct request *request, struct arena *scratch, uin
                 most = MAX(most, room[i]);
                 if (room[i] < request->n_ids)
                         continue;
-                if (best == ALLOCATIONS_NO_UNIT || is_better(request, room, i, best))
+                if (best == ALLOCATIONS_NO_UNIT || allocations_is_better(request, room, i, best))
                         best = i;
         }
         if (best == ALLOCATIONS_NO_UNIT)
@@ -358,7 +358,8 @@ static int choose_unit(const struct request *request, struct arena *scratch, uin
         return 0;
 }
 
-static int find_room(const struct request *request, struct arena *scratch, const char **ret_uuid, struct error *err)
+static int allocations_find_room(
+        const struct request *request, struct arena *scratch, const char **ret_uuid, struct error *err)
 {
         const struct resource *resource = request->allocations->resource;
         uint32_t unit;
@@ -383,9 +384,9 @@ int allocations_make(struct allocations *allocations, const char *const *devices
 
         if (collect(&request, &scratch, devices, n_devices, err) < 0 || check_size(&request, err) < 0)
                 return -1;
-        if (find_room(&request, &scratch, &uuid, err) < 0)
+        if (allocations_find_room(&request, &scratch, &uuid, err) < 0)
                 return -1;
-        forget_oldest(allocations);
+        allocations_forget_oldest(allocations);
         entry = allocation_entry_new(id, uuid, request.ids, request.n_ids, now);
         allocations_enter(allocations, entry);
         allocations_reserve(allocations);
@@ -430,7 +431,7 @@ void allocations_set_resource(
         struct place *places = xcalloc(resource->n_units, sizeof(*places));
 
         for (size_t i = 0; allocations->resource && i < resource->n_units; i++) {
-                uint32_t before = find_unit(allocations->resource, resource->units[i].uuid);
+                uint32_t before = allocations_find_unit(allocations->resource, resource->units[i].uuid);
 
                 places[i].is_unhealthy = before != ALLOCATIONS_NO_UNIT && allocations->places[before].is_unhealthy;
         }
@@ -447,7 +448,7 @@ void allocations_set_resource(
 
 void allocations_set_unit_health(struct allocations *allocations, const char *uuid, bool healthy)
 {
-        uint32_t unit = find_unit(allocations->resource, uuid);
+        uint32_t unit = allocations_find_unit(allocations->resource, uuid);
 
         if (unit == ALLOCATIONS_NO_UNIT)
                 return;
@@ -475,7 +476,7 @@ const struct allocation *allocations_get(const struct allocations *allocations, 
         return &allocations->all[position]->allocation;
 }
 
-static bool has_device(const struct allocation *allocation, const char *id)
+static bool allocations_has_device(const struct allocation *allocation, const char *id)
 {
         for (size_t i = 0; i < allocation->n_devices; i++)
                 if (strcmp(allocation->devices[i], id) == 0)
@@ -494,7 +495,7 @@ const struct allocation *allocations_of_device(const struct allocations *allocat
         }
         /* An id that the plan does not have any more. */
         for (size_t i = allocations->n_unknown ? allocations->n_all : 0; i > 0; i--)
-                if (has_device(&allocations->all[i - 1]->allocation, device))
+                if (allocations_has_device(&allocations->all[i - 1]->allocation, device))
                         return &allocations->all[i - 1]->allocation;
         return NULL;
 }

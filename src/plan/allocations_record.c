@@ -33,7 +33,7 @@ static const struct json_field allocation_fields[] = {
 };
 static const struct json_shape allocation_shape = JSON_SHAPE(struct allocation, allocation_fields);
 
-static int append(const char *bytes, size_t size, void *data)
+static int allocations_record_append(const char *bytes, size_t size, void *data)
 {
         strbuf_append(data, bytes, size);
         return 0;
@@ -52,7 +52,7 @@ char *allocations_write_all(const struct allocations *const *allocations, size_t
 
                         json_fields_put(json, &allocation_shape, &allocations[i]->all[j]->allocation);
                         strbuf_puts(&text, separator);
-                        (void)json_dump_callback(json, append, &text, JSON_COMPACT);
+                        (void)json_dump_callback(json, allocations_record_append, &text, JSON_COMPACT);
                         json_decref(json);
                         separator = ",";
                 }

@@ -140,7 +140,7 @@ static const char *unit_of_answer(const struct sync *sync, const struct allocati
         return found;
 }
 
-static void enter(struct sync *sync, const struct allocations_held *held)
+static void allocations_sync_enter(struct sync *sync, const struct allocations_held *held)
 {
         bool is_bound = sync->allocations->max_per_request > 0;
         const char *unit = is_bound ? unit_of_answer(sync, held) : NULL;
@@ -165,7 +165,7 @@ static void enter(struct sync *sync, const struct allocations_held *held)
 
 /* ---- entries that the record has otherwise than they were answered ---- */
 
-static bool has_devices(const struct allocation_entry *entry, const struct allocations_held *held)
+static bool allocations_sync_has_devices(const struct allocation_entry *entry, const struct allocations_held *held)
 {
         if (entry->allocation.n_devices != held->n_devices)
                 return false;
@@ -184,7 +184,7 @@ static void correct(struct sync *sync, const struct allocations_held *held)
         struct allocation_entry wrong;
 
         if (!entry || !entry->allocation.is_read || !unit || held->n_devices == 0 ||
-                (text_is_same(entry->unit, unit) && has_devices(entry, held)))
+                (text_is_same(entry->unit, unit) && allocations_sync_has_devices(entry, held)))
                 return;
         right = allocation_entry_new(entry->id, unit, held->devices, held->n_devices,
                 (struct allocations_moment){.clock = entry->entered, .date = entry->allocation.since});
@@ -223,7 +223,7 @@ static void match_entry(struct sync *sync, const struct allocations_held *held)
         if (same)
                 same->is_alive = same->is_matched = true;
         else if (held->n_devices && !is_out_of_date(sync, held))
-                enter(sync, held);
+                allocations_sync_enter(sync, held);
 }
 
 bool allocations_sync(struct allocations *allocations, const struct allocations_held *held, size_t n_held,

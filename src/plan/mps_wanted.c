@@ -176,7 +176,7 @@ struct collecting {
         size_t n_node;
 };
 
-static void add_daemon(struct collecting *collecting, const struct served *served, size_t count)
+static void mps_wanted_add_daemon(struct collecting *collecting, const struct served *served, size_t count)
 {
         if (count == 0)
                 return;
@@ -194,13 +194,13 @@ static void wanted_add_resource(struct collecting *collecting, const struct reso
                 if (!served.unit->shared)
                         continue;
                 if (mps_has_own_daemon(resource->daemon_scope, served.unit->uuid))
-                        add_daemon(collecting, &served, 1);
+                        mps_wanted_add_daemon(collecting, &served, 1);
                 else if (resource->daemon_scope == DAEMON_SCOPE_NODE)
                         collecting->node[collecting->n_node++] = served;
                 else
                         collecting->served[count++] = served;
         }
-        add_daemon(collecting, collecting->served, count);
+        mps_wanted_add_daemon(collecting, collecting->served, count);
 }
 
 static int wanted_by_index(const void *a, const void *b)
@@ -233,7 +233,7 @@ void mps_wanted_of(struct mps_wanted *ret, struct arena *arena, const struct pla
         }
         if (collecting.n_node)
                 qsort(collecting.node, collecting.n_node, sizeof(*collecting.node), wanted_by_index);
-        add_daemon(&collecting, collecting.node, collecting.n_node);
+        mps_wanted_add_daemon(&collecting, collecting.node, collecting.n_node);
         *ret = (struct mps_wanted){.daemons = collecting.daemons, .n_daemons = collecting.n_daemons};
 }
 
@@ -289,9 +289,9 @@ static void wanted_add_units(struct mps_wanted *wanted, struct arena *arena, con
                         served[count++] = (struct served){resource, units[i]};
         wanted->daemons = daemons;
         for (size_t i = 0; scope == DAEMON_SCOPE_GPU && i < count; i++)
-                add_daemon(&collecting, &served[i], 1);
+                mps_wanted_add_daemon(&collecting, &served[i], 1);
         if (scope == DAEMON_SCOPE_RESOURCE)
-                add_daemon(&collecting, served, count);
+                mps_wanted_add_daemon(&collecting, served, count);
         wanted->n_daemons = collecting.n_daemons;
 }
 

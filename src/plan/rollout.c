@@ -55,7 +55,7 @@ struct build {
         bool shows_draining;
 };
 
-static void add_device(struct build *build, const char *id, size_t unit, uint32_t replica, bool unavailable)
+static void rollout_add_device(struct build *build, const char *id, size_t unit, uint32_t replica, bool unavailable)
 {
         struct resource *resource = build->resource;
         struct device *device = &build->devices[resource->n_devices];
@@ -80,7 +80,8 @@ static void add_own_devices(struct build *build, const struct site *site, const 
         for (size_t i = unit->first_device; i < unit->first_device + unit->replicas; i++) {
                 bool is_free = !is_held[i];
 
-                add_device(build, wanted->devices[i].id, position, wanted->devices[i].replica, is_free && left == 0);
+                rollout_add_device(
+                        build, wanted->devices[i].id, position, wanted->devices[i].replica, is_free && left == 0);
                 if (is_free && left > 0)
                         left--;
         }
@@ -91,7 +92,7 @@ static void add_extra_devices(struct build *build, struct span span, size_t posi
 {
         for (size_t i = 0; i < span.count; i++)
                 if (is_extra(&span.holds[i]))
-                        add_device(build, arena_strdup(build->arena, span.holds[i].id), position,
+                        rollout_add_device(build, arena_strdup(build->arena, span.holds[i].id), position,
                                 span.holds[i].replica < 0 ? 0 : (uint32_t)span.holds[i].replica, true);
 }
 
@@ -107,7 +108,7 @@ static struct span find_unit_span(struct span of_name, const char *uuid)
         return (struct span){0};
 }
 
-static void add_units(struct build *build, const struct resource *wanted, struct span held, const bool *is_held)
+static void rollout_add_units(struct build *build, const struct resource *wanted, struct span held, const bool *is_held)
 {
         for (size_t i = 0; i < wanted->n_units; i++) {
                 const struct site *site = rollout_state_site(build->state, wanted->units[i].uuid);
@@ -233,7 +234,7 @@ static void build_resource(struct build *build, const struct resource *wanted, s
         resource->units = build->units = ARENA_ARRAY(build->arena, struct unit, wanted->n_units + held.count);
         resource->devices = build->devices = ARENA_ARRAY(build->arena, struct device, most);
         resource->unavailable = build->unavailable = ARENA_ARRAY(build->arena, bool, most);
-        add_units(build, wanted, held, is_held);
+        rollout_add_units(build, wanted, held, is_held);
         add_kept_units(build, held);
         is_own = ARENA_ARRAY(build->arena, bool, most);
         for (size_t i = 0; i < resource->n_devices; i++)
@@ -264,7 +265,7 @@ static const bool *make_draining_unavailable(
         return unavailable;
 }
 
-static void add_draining(struct build *build, struct span held)
+static void rollout_add_draining(struct build *build, struct span held)
 {
         const struct rollout_state *state = build->state;
         const struct sharing_policy_list *list = state->previous->policies;
@@ -317,14 +318,14 @@ static bool is_touched(const struct rollout_state *state, const struct resource 
         return false;
 }
 
-static void add_resource(
+static void rollout_add_resource(
         struct rollout_state *state, struct arena *arena, struct plan *plan, const struct resource *wanted)
 {
         struct build build = {.state = state, .arena = arena, .resource = &plan->resources[plan->n_resources++]};
         struct span held = span_of_name(state, wanted->name);
 
         build_resource(&build, wanted, held);
-        add_draining(&build, held);
+        rollout_add_draining(&build, held);
 }
 
 /* A resource that the wanted plan does not have: it lists only ids that containers still hold. */
@@ -335,7 +336,7 @@ static void add_old_name(struct rollout_state *state, struct arena *arena, struc
         if (plan_find(plan, name) || plan->n_resources == 2 * PLAN_MAX_RESOURCES)
                 return;
         empty.name = empty.base_name = arena_strdup(arena, name);
-        add_resource(state, arena, plan, &empty);
+        rollout_add_resource(state, arena, plan, &empty);
 }
 
 static struct plan *build_plan(struct rollout_state *state, struct arena *arena)
@@ -348,7 +349,7 @@ static struct plan *build_plan(struct rollout_state *state, struct arena *arena)
         plan->n_resources = 0;
         for (size_t i = 0; i < wanted->n_resources; i++)
                 if (is_touched(state, &wanted->resources[i]))
-                        add_resource(state, arena, plan, &wanted->resources[i]);
+                        rollout_add_resource(state, arena, plan, &wanted->resources[i]);
                 else
                         plan->resources[plan->n_resources++] = wanted->resources[i];
         for (size_t i = 0; i < state->n_holds; i++)

@@ -42,7 +42,7 @@ static void collect_sites(struct rollout_state *state)
                 }
 }
 
-static bool is_listed(const char *const *names, size_t n_names, const char *name)
+static bool rollout_state_is_listed(const char *const *names, size_t n_names, const char *name)
 {
         for (size_t i = 0; i < n_names; i++)
                 if (strcmp(names[i], name) == 0)
@@ -54,10 +54,10 @@ static bool is_listed(const char *const *names, size_t n_names, const char *name
  * A resource that we never advertised may be another plugin's, even with UUIDs of our GPUs. After a start without a
  * record, a device counts as ours if its resource has NVIDIA's name and its unit is of this node.
  */
-static bool is_ours(const struct rollout_state *state, const struct hold *hold)
+static bool rollout_state_is_ours(const struct rollout_state *state, const struct hold *hold)
 {
         if (plan_find(state->wanted, hold->resource) ||
-                is_listed(state->previous->names, state->previous->n_names, hold->resource))
+                rollout_state_is_listed(state->previous->names, state->previous->n_names, hold->resource))
                 return true;
         return text_starts_with(hold->resource, "nvidia.com/") &&
                (rollout_state_site(state, hold->uuid) || inventory_has(state->wanted->inventory, hold->uuid));
@@ -116,7 +116,7 @@ static void collect_holds(struct rollout_state *state, const struct rollout_held
         for (size_t i = 0; i < n_held; i++) {
                 struct hold hold = hold_of(state, &held[i]);
 
-                if (is_ours(state, &hold))
+                if (rollout_state_is_ours(state, &hold))
                         state->holds[count++] = hold;
         }
         if (count)
@@ -169,7 +169,7 @@ static void mark_relatives(const struct rollout_state *state, const char *uuid)
 
 /* ---- MPS ---- */
 
-static bool is_held(const struct rollout_state *state, const struct sharing_policy *policy)
+static bool rollout_state_is_held(const struct rollout_state *state, const struct sharing_policy *policy)
 {
         if (state->previous->all_is_held)
                 return true;
@@ -260,7 +260,7 @@ static void keep_policies(struct rollout_state *state)
                 bool is_kept =
                         has_own_daemon(policy) ? is_as_wanted(state, policy) : is_daemon_as_wanted(state, policy);
 
-                if (!is_kept && is_held(state, policy))
+                if (!is_kept && rollout_state_is_held(state, policy))
                         keep_policy(state, policy);
         }
 }

@@ -288,7 +288,7 @@ static int merge_object(struct loader *loader, json_t *object, json_t *from, int
 }
 
 /* |merged| is the value of one "<<". */
-static int merge(struct loader *loader, json_t *object, json_t *merged, int line, struct node *ret)
+static int yaml_merge(struct loader *loader, json_t *object, json_t *merged, int line, struct node *ret)
 {
         json_t *item;
         size_t i;
@@ -369,7 +369,7 @@ static json_t *load_mapping(struct loader *loader, unsigned int depth, struct no
         }
         /* After all own members, since those win wherever they stand; of several "<<", the last one first. */
         for (size_t i = json_array_size(merged); i > 0; i--)
-                if (merge(loader, object, json_array_get(merged, i - 1), merged_line, ret) < 0)
+                if (yaml_merge(loader, object, json_array_get(merged, i - 1), merged_line, ret) < 0)
                         goto fail;
         json_decref(merged);
         return object;

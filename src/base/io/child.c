@@ -151,7 +151,7 @@ static void on_child_deadline(uv_timer_t *timer)
         child_give_up(child);
 }
 
-static void arm_deadline(struct child *child, uint64_t passed_ms)
+static void child_arm_deadline(struct child *child, uint64_t passed_ms)
 {
         if (child->timeout_ms)
                 uv_timer_start(
@@ -163,7 +163,7 @@ static void on_brief_over(uv_timer_t *timer)
         struct child *child = timer->data;
 
         uv_poll_start(&child->poll, UV_READABLE, on_child_readable);
-        arm_deadline(child, CHILD_BRIEF_MS);
+        child_arm_deadline(child, CHILD_BRIEF_MS);
 }
 
 void child_cancel(struct child *child)
@@ -243,7 +243,7 @@ int child_run(struct child **ret, uv_loop_t *loop, const struct child_options *o
         }
         child->timeout_ms = options->timeout_ms;
         if (child->timeout_ms && child->timeout_ms <= CHILD_BRIEF_MS)
-                arm_deadline(child, 0);
+                child_arm_deadline(child, 0);
         else
                 uv_timer_start(&child->timer, on_brief_over, CHILD_BRIEF_MS, 0);
         *ret = child;

@@ -71,7 +71,7 @@ static void forget_entries(struct entry *entries, size_t count)
         }
 }
 
-static void add_entry(struct entry *entry, const char *folder, const char *name)
+static void filewatch_add_entry(struct entry *entry, const char *folder, const char *name)
 {
         struct stat status;
 
@@ -83,7 +83,7 @@ static void add_entry(struct entry *entry, const char *folder, const char *name)
 }
 
 /* Takes the first component, an owned copy; NULL: there is none left. */
-static char *take_component(const char **path)
+static char *filewatch_take_component(const char **path)
 {
         const char *begin = *path + strspn(*path, "/");
         size_t length = strcspn(begin, "/");
@@ -109,14 +109,14 @@ static size_t find_entries(const char *path, struct entry *entries)
         size_t count = 0;
         char *name;
 
-        while (count < MAX_ENTRIES && (name = take_component(&at))) {
+        while (count < MAX_ENTRIES && (name = filewatch_take_component(&at))) {
                 char *full = xasprintf("%s%s%s", folder, strcmp(folder, "/") == 0 ? "" : "/", name);
                 char target[PATH_MAX];
                 ssize_t length = readlink(full, target, sizeof(target) - 1);
                 bool is_end = !at[strspn(at, "/")] || (length < 0 && errno == ENOENT);
 
                 if (length > 0 || is_end)
-                        add_entry(&entries[count++], folder, name);
+                        filewatch_add_entry(&entries[count++], folder, name);
                 free(name);
                 if (length > 0) {
                         char *longer;

@@ -11,7 +11,7 @@
 #include "base/exit_status.h"
 #include "base/io/keeper.h"
 
-static int status_of(int status)
+static int init_status_of(int status)
 {
         return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
@@ -43,6 +43,6 @@ void init_if_first(void)
                 if (number != SIGCHLD)
                         kill(child, number);
                 else if (keeper_reap(child, &status))
-                        _exit(status_of(status));
+                        _exit(init_status_of(status));
         }
 }

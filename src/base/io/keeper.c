@@ -58,7 +58,7 @@ bool keeper_is_wanted(const char *choice)
         return strcmp(choice, "always") == 0;
 }
 
-static int64_t now_ms(void)
+static int64_t keeper_now_ms(void)
 {
         struct timespec now;
 
@@ -75,7 +75,7 @@ static bool asks_to_stop(int number)
 static int wait_signal(const struct keeper *keeper, int64_t deadline_ms)
 {
         for (;;) {
-                int64_t left = deadline_ms < 0 ? 1000 : MAX(deadline_ms - now_ms(), INT64_C(0));
+                int64_t left = deadline_ms < 0 ? 1000 : MAX(deadline_ms - keeper_now_ms(), INT64_C(0));
                 struct timespec timeout = {.tv_sec = left / 1000, .tv_nsec = (left % 1000) * 1000000};
                 int number = deadline_ms < 0 ? sigwaitinfo(&keeper->heard, NULL)
                                              : sigtimedwait(&keeper->heard, NULL, &timeout);
@@ -106,7 +106,7 @@ static int start_child(struct keeper *keeper, struct error *err)
                 return 1;
         }
         keeper->child = pid;
-        keeper->started_ms = now_ms();
+        keeper->started_ms = keeper_now_ms();
         return 0;
 }
 
@@ -148,7 +148,7 @@ static void note_crash(struct keeper *keeper, int number)
 {
         keeper->crashes.total++;
         keeper->crashes.signal = number;
-        keeper->crashes.lived_ms = now_ms() - keeper->started_ms;
+        keeper->crashes.lived_ms = keeper_now_ms() - keeper->started_ms;
         keeper->quick_ends = keeper->crashes.lived_ms < KEEPER_STEADY_MS ? keeper->quick_ends + 1 : 1;
 }
 
@@ -156,7 +156,7 @@ static void note_crash(struct keeper *keeper, int number)
 static bool wait_for_next(const struct keeper *keeper)
 {
         int64_t wait = keeper_wait_ms(keeper->quick_ends);
-        int64_t deadline = now_ms() + wait;
+        int64_t deadline = keeper_now_ms() + wait;
         int status;
 
         if (wait)

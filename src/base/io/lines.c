@@ -135,7 +135,7 @@ void lines_send(struct lines *lines, const char *text, size_t length)
 
 /* ---- reading ---- */
 
-static void on_allocate(uv_handle_t *handle, size_t suggested UNUSED, uv_buf_t *buffer)
+static void lines_on_allocate(uv_handle_t *handle, size_t suggested UNUSED, uv_buf_t *buffer)
 {
         struct lines *lines = lines_of(handle);
 
@@ -144,7 +144,7 @@ static void on_allocate(uv_handle_t *handle, size_t suggested UNUSED, uv_buf_t *
 }
 
 /* Tells the lines that are whole; false when there is nothing more to be done with the connection. */
-static bool report_lines(struct lines *lines)
+static bool lines_report_lines(struct lines *lines)
 {
         struct strbuf *in = &lines->in;
         size_t reported = 0;
@@ -188,7 +188,7 @@ static void on_lines_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buf
         }
         lines->in.size += (size_t)size;
         lines->in.data[lines->in.size] = '\0';
-        if (report_lines(lines) && lines->in.size == 0)
+        if (lines_report_lines(lines) && lines->in.size == 0)
                 strbuf_done(&lines->in); /* nothing is kept for a peer that is quiet */
 }
 
@@ -198,7 +198,7 @@ static void on_lines_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buf
 static int lines_start(struct lines **ret, struct lines *lines, int rc, struct error *err)
 {
         if (rc == 0)
-                rc = uv_read_start((uv_stream_t *)&lines->pipe, on_allocate, on_lines_read);
+                rc = uv_read_start((uv_stream_t *)&lines->pipe, lines_on_allocate, on_lines_read);
         if (rc < 0) {
                 lines_close(lines);
                 return error_errno(err, -rc, "use the socket");

@@ -81,7 +81,7 @@ struct worker_call *worker_own_call(void)
         return own_call;
 }
 
-static uint64_t now_ms(void)
+static uint64_t worker_now_ms(void)
 {
         return uv_hrtime() / 1000000;
 }
@@ -281,7 +281,7 @@ static struct worker_call copy_step(const struct worker_process *process)
         struct worker_call step = *process->step;
 
         step.call[sizeof(step.call) - 1] = step.name[sizeof(step.name) - 1] = '\0';
-        step.since_ms = MIN(step.since_ms, now_ms());
+        step.since_ms = MIN(step.since_ms, worker_now_ms());
         step.extra_ms = MIN(step.extra_ms, EXTRA_MAX_MS);
         step.times = MIN(step.times, TIMES_MAX);
         return step;
@@ -309,11 +309,11 @@ static void raise_lost(struct error *err, enum error_kind kind, const struct wor
 }
 
 /* The process may have gone on to another step since the timer was started. */
-static uint64_t time_left(const struct worker *worker)
+static uint64_t worker_time_left(const struct worker *worker)
 {
         const struct worker_call step = copy_step(worker->process);
         const struct worker_request *request = worker->current;
-        const uint64_t now = now_ms();
+        const uint64_t now = worker_now_ms();
         uint64_t due = worker->asked_at_ms + request->deadline_ms;
 
         if (request->patience == WORKER_EACH_CALL && !*step.call)
@@ -328,7 +328,7 @@ static uint64_t time_left(const struct worker *worker)
 static void on_worker_deadline(uv_timer_t *timer)
 {
         struct worker *worker = container_of(timer, struct worker, timer);
-        const uint64_t left = time_left(worker);
+        const uint64_t left = worker_time_left(worker);
         struct error err;
 
         if (left) {
@@ -496,7 +496,7 @@ static void worker_begin_next(struct worker *worker)
                 worker_lose_process(worker, &err);
                 return;
         }
-        worker->asked_at_ms = now_ms();
+        worker->asked_at_ms = worker_now_ms();
         uv_update_time(worker->loop); /* what the caller did before is not of its time */
         uv_timer_start(&worker->timer, on_worker_deadline, worker->current->deadline_ms, 0);
         uv_ref((uv_handle_t *)&worker->timer);
@@ -681,7 +681,7 @@ static bool is_done(void *data)
         return ((const struct wait *)data)->is_done;
 }
 
-static bool has_ended(void *data)
+static bool io_worker_has_ended(void *data)
 {
         return worker_has_ended(data);
 }
@@ -702,7 +702,7 @@ int worker_alone_ask(struct worker_alone *alone, const void *message, size_t siz
         if (wait.err.kind == ERROR_NONE)
                 return 0;
         alone->lost = wait.request.lost;
-        loop_run_until(&alone->loop, has_ended, alone->worker, WORKER_END_MS);
+        loop_run_until(&alone->loop, io_worker_has_ended, alone->worker, WORKER_END_MS);
         alone->signal = alone->worker->signal;
         *err = wait.err;
         return -1;

@@ -9,7 +9,7 @@
 
 /* ---- pieces: what the node's page says, without what a viewer is not shown ---- */
 
-static json_t *write_share(const struct report_share *share, const struct dashboard_scope *scope)
+static json_t *details_write_share(const struct report_share *share, const struct dashboard_scope *scope)
 {
         const bool is_hidden = !dashboard_scope_sees(scope, share->pod_namespace);
         struct report_share shown = *share;
@@ -32,7 +32,7 @@ static json_t *write_share(const struct report_share *share, const struct dashbo
 }
 
 /* |scope| NULL: without its shares, other users and history. */
-static json_t *write_unit(const struct report_unit *unit, const struct dashboard_scope *scope)
+static json_t *details_write_unit(const struct report_unit *unit, const struct dashboard_scope *scope)
 {
         struct report_unit shown = *unit;
         json_t *shares = json_array();
@@ -46,7 +46,7 @@ static json_t *write_unit(const struct report_unit *unit, const struct dashboard
                 shown.sm_history.n_values = shown.n_others = 0;
         object = dashboard_object(&report_unit_shape, &shown);
         for (size_t i = 0; scope && i < unit->n_shares; i++)
-                json_array_append_new(shares, write_share(&unit->shares[i], scope));
+                json_array_append_new(shares, details_write_share(&unit->shares[i], scope));
         json_object_set_new(object, "shares", shares);
         if (!scope)
                 json_object_del(object, "shares");
@@ -57,7 +57,7 @@ static json_t *write_unit(const struct report_unit *unit, const struct dashboard
         return object;
 }
 
-static json_t *write_gpu(const struct report_gpu *gpu, const struct dashboard_scope *scope)
+static json_t *details_write_gpu(const struct report_gpu *gpu, const struct dashboard_scope *scope)
 {
         struct report_gpu shown = *gpu;
         json_t *units = json_array();
@@ -66,12 +66,12 @@ static json_t *write_gpu(const struct report_gpu *gpu, const struct dashboard_sc
         shown.n_units = 0;
         object = dashboard_object(&report_gpu_shape, &shown);
         for (size_t i = 0; i < gpu->n_units; i++)
-                json_array_append_new(units, write_unit(&gpu->units[i], scope));
+                json_array_append_new(units, details_write_unit(&gpu->units[i], scope));
         json_object_set_new(object, "units", units);
         return object;
 }
 
-static json_t *write_event(const struct cluster_node *node, const struct report_event *event)
+static json_t *details_write_event(const struct cluster_node *node, const struct report_event *event)
 {
         struct report_event shown = *event;
         json_t *object;
@@ -106,7 +106,7 @@ static json_t *write_events(const struct cluster_node *node, const struct report
                         continue;
                 if (word && !(event->text && strstr(event->text, word)))
                         continue;
-                json_array_append_new(list, write_event(node, event));
+                json_array_append_new(list, details_write_event(node, event));
         }
         return list;
 }
@@ -120,13 +120,13 @@ static void put_agent_state(json_t *object, const struct cluster_node *node)
 
 /* ---- a node ---- */
 
-static bool is_any(const char *text UNUSED)
+static bool details_is_any(const char *text UNUSED)
 {
         return true;
 }
 
 /* Texts of API objects are clean and cut already (cluster/read.h). */
-static const struct json_text any = {is_any, CLUSTER_TEXT, "text of at most ", false};
+static const struct json_text any = {details_is_any, CLUSTER_TEXT, "text of at most ", false};
 
 static const struct json_field condition_fields[] = {
         JSON_TEXT("type", struct cluster_condition, type, any),
@@ -171,7 +171,7 @@ static json_t *write_taint(const struct cluster_taint *taint)
         return json_string(text);
 }
 
-static void put_object(json_t *ret, const struct cluster_node_object *node)
+static void details_put_object(json_t *ret, const struct cluster_node_object *node)
 {
         json_t *taints = json_array();
 
@@ -204,11 +204,11 @@ json_t *dashboard_node(const struct cluster_view *view, const struct dashboard_s
         if (node->agent)
                 put_agent(ret, node);
         if (node->object)
-                put_object(ret, node->object);
+                details_put_object(ret, node->object);
         dashboard_put_text(ret, "driver", node->page ? node->page->driver : NULL);
         dashboard_put_text(ret, "configuration", node->page ? node->page->configuration : NULL);
         for (size_t i = 0; node->page && i < node->page->n_gpus; i++)
-                json_array_append_new(gpus, write_gpu(&node->page->gpus[i], scope));
+                json_array_append_new(gpus, details_write_gpu(&node->page->gpus[i], scope));
         json_object_set_new(ret, "gpus", gpus);
         json_object_set_new(ret, "events", write_events(node, NULL, NULL, scope));
         return ret;
@@ -216,7 +216,7 @@ json_t *dashboard_node(const struct cluster_view *view, const struct dashboard_s
 
 /* ---- a GPU ---- */
 
-static const struct report_gpu *find_gpu(const struct cluster_node *node, const char *uuid)
+static const struct report_gpu *details_find_gpu(const struct cluster_node *node, const char *uuid)
 {
         for (size_t i = 0; node->page && i < node->page->n_gpus; i++)
                 if (gpu_has(&node->page->gpus[i], uuid))
@@ -227,7 +227,7 @@ static const struct report_gpu *find_gpu(const struct cluster_node *node, const 
 const struct cluster_node *dashboard_node_of_gpu(const struct cluster_view *view, const char *uuid)
 {
         for (size_t i = 0; i < view->n_nodes; i++)
-                if (find_gpu(view->nodes[i], uuid))
+                if (details_find_gpu(view->nodes[i], uuid))
                         return view->nodes[i];
         return NULL;
 }
@@ -235,7 +235,7 @@ const struct cluster_node *dashboard_node_of_gpu(const struct cluster_view *view
 json_t *dashboard_gpu(const struct cluster_view *view, const struct dashboard_scope *scope, const char *uuid)
 {
         const struct cluster_node *node = dashboard_node_of_gpu(view, uuid);
-        const struct report_gpu *gpu = node ? find_gpu(node, uuid) : NULL;
+        const struct report_gpu *gpu = node ? details_find_gpu(node, uuid) : NULL;
         json_t *ret;
 
         if (!gpu)
@@ -243,7 +243,7 @@ json_t *dashboard_gpu(const struct cluster_view *view, const struct dashboard_sc
         ret = json_object();
         dashboard_put_text(ret, "node", node->name);
         put_agent_state(ret, node);
-        json_object_set_new(ret, "gpu", write_gpu(gpu, scope));
+        json_object_set_new(ret, "gpu", details_write_gpu(gpu, scope));
         json_object_set_new(ret, "events", write_events(node, gpu, NULL, scope));
         return ret;
 }
@@ -285,7 +285,7 @@ static bool share_is_of(const struct report_share *share, const char *namespace,
         return text_is_same(share->pod_namespace, namespace) && text_is_same(share->pod, name);
 }
 
-static void add_shares(json_t *list, const struct cluster_node *node, const struct report_gpu *gpu,
+static void details_add_shares(json_t *list, const struct cluster_node *node, const struct report_gpu *gpu,
         const struct dashboard_scope *scope, const char *namespace, const char *name)
 {
         for (size_t i = 0; i < gpu->n_units; i++) {
@@ -300,8 +300,8 @@ static void add_shares(json_t *list, const struct cluster_node *node, const stru
                         dashboard_put_text(row, "node", node->name);
                         dashboard_put_text(row, "gpu", gpu->uuid);
                         dashboard_put_text(row, "model", gpu->model);
-                        json_object_set_new(row, "unit", write_unit(unit, NULL));
-                        json_object_set_new(row, "share", write_share(&unit->shares[j], scope));
+                        json_object_set_new(row, "unit", details_write_unit(unit, NULL));
+                        json_object_set_new(row, "share", details_write_share(&unit->shares[j], scope));
                         json_array_append_new(list, row);
                 }
         }
@@ -341,7 +341,7 @@ json_t *dashboard_pod(
                 json_t *of_node;
 
                 for (size_t j = 0; node->page && j < node->page->n_gpus; j++)
-                        add_shares(shares, node, &node->page->gpus[j], scope, namespace, name);
+                        details_add_shares(shares, node, &node->page->gpus[j], scope, namespace, name);
                 of_node = json_array_size(shares) > before ? write_events(node, NULL, word, scope) : NULL;
                 json_array_extend(events, of_node);
                 json_decref(of_node);
@@ -396,7 +396,7 @@ static json_t *write_happened(const struct cluster_view *view, bool *ret_is_cut)
                         all[count++] = (struct happened){view->nodes[i], &view->nodes[i]->page->events[j]};
         qsort(all, count, sizeof(*all), compare_happened);
         for (size_t i = 0; i < MIN(count, DASHBOARD_EVENTS_MAX); i++)
-                json_array_append_new(list, write_event(all[i].node, all[i].event));
+                json_array_append_new(list, details_write_event(all[i].node, all[i].event));
         *ret_is_cut = count > DASHBOARD_EVENTS_MAX;
         return list;
 }

@@ -8,7 +8,7 @@
 
 #define NAME_MAX_BYTES ((size_t)253)
 
-static char *lower(char *text)
+static char *hosts_lower(char *text)
 {
         for (char *c = text; *c; c++)
                 *c = (char)tolower((unsigned char)*c);
@@ -20,7 +20,7 @@ int dashboard_hosts_read(struct dashboard_hosts *ret, const char *text, struct a
         struct dashboard_hosts hosts = {.n_names = 0};
         char *save = NULL;
 
-        for (char *name = strtok_r(lower(arena_strdup(arena, text)), ", ", &save); name;
+        for (char *name = strtok_r(hosts_lower(arena_strdup(arena, text)), ", ", &save); name;
                 name = strtok_r(NULL, ", ", &save)) {
                 if (strlen(name) > NAME_MAX_BYTES || !text_is_subdomain(name))
                         return error_set(err, ERROR_INVALID,
@@ -34,7 +34,7 @@ int dashboard_hosts_read(struct dashboard_hosts *ret, const char *text, struct a
 }
 
 /* Without its port, brackets and last dot, in lower case; false: it is none. */
-static bool read_host(const char *host, char *ret, size_t size, bool *ret_is_six)
+static bool hosts_read_host(const char *host, char *ret, size_t size, bool *ret_is_six)
 {
         const char *begin = host + (*host == '[');
         const char *end = *host == '[' ? strchr(begin, ']') : begin + strcspn(begin, ":");
@@ -50,7 +50,7 @@ static bool read_host(const char *host, char *ret, size_t size, bool *ret_is_six
                 return false;
         memcpy(ret, begin, length);
         ret[length] = '\0';
-        lower(ret);
+        hosts_lower(ret);
         *ret_is_six = *host == '[';
         return true;
 }
@@ -61,7 +61,7 @@ bool dashboard_hosts_allow(const struct dashboard_hosts *hosts, const char *host
         uint8_t address[16];
         bool is_six;
 
-        if (!host || !read_host(host, name, sizeof(name), &is_six))
+        if (!host || !hosts_read_host(host, name, sizeof(name), &is_six))
                 return false;
         if (is_six)
                 return inet_pton(AF_INET6, name, address) == 1;

@@ -69,7 +69,7 @@ static json_t *share_width(const struct report_unit *unit, const struct report_s
         return json_null();
 }
 
-static json_t *write_share(const struct report_unit *unit, const struct report_share *share, json_t *names,
+static json_t *overview_write_share(const struct report_unit *unit, const struct report_share *share, json_t *names,
         const struct dashboard_scope *scope)
 {
         const double limit = share->memory_limit > 0 ? share->memory_limit : unit->memory;
@@ -80,7 +80,7 @@ static json_t *write_share(const struct report_unit *unit, const struct report_s
                 is_seen ? namespace_index(names, share->pod_namespace) : json_null());
 }
 
-static json_t *write_unit(const struct report_unit *unit, json_t *names, const struct dashboard_scope *scope)
+static json_t *overview_write_unit(const struct report_unit *unit, json_t *names, const struct dashboard_scope *scope)
 {
         json_t *object = json_object();
         json_t *shares = json_array();
@@ -96,12 +96,12 @@ static json_t *write_unit(const struct report_unit *unit, json_t *names, const s
         if (unit->has_health && !unit->healthy)
                 dashboard_put_text(object, "unhealthy", unit->reason ? unit->reason : "");
         for (size_t i = 0; i < unit->n_shares; i++)
-                json_array_append_new(shares, write_share(unit, &unit->shares[i], names, scope));
+                json_array_append_new(shares, overview_write_share(unit, &unit->shares[i], names, scope));
         json_object_set_new(object, "shares", shares);
         return object;
 }
 
-static void put_percent(json_t *object, const char *key, double part, double whole)
+static void overview_put_percent(json_t *object, const char *key, double part, double whole)
 {
         json_t *ratio = dashboard_ratio(part, whole, 100);
 
@@ -110,7 +110,7 @@ static void put_percent(json_t *object, const char *key, double part, double who
         json_decref(ratio);
 }
 
-static json_t *write_gpu(const struct report_gpu *gpu, json_t *names, const struct dashboard_scope *scope)
+static json_t *overview_write_gpu(const struct report_gpu *gpu, json_t *names, const struct dashboard_scope *scope)
 {
         json_t *object = json_object();
         json_t *units = json_array();
@@ -119,15 +119,15 @@ static json_t *write_gpu(const struct report_gpu *gpu, json_t *names, const stru
         dashboard_put_text(object, "index", gpu->index);
         dashboard_put_text(object, "model", gpu->model);
         dashboard_put_count(object, "memory", gpu->memory);
-        put_percent(object, "used", gpu->memory_used, gpu->memory);
-        put_percent(object, "sm", gpu->utilization, 1);
+        overview_put_percent(object, "used", gpu->memory_used, gpu->memory);
+        overview_put_percent(object, "sm", gpu->utilization, 1);
         for (size_t i = 0; i < gpu->n_units; i++)
-                json_array_append_new(units, write_unit(&gpu->units[i], names, scope));
+                json_array_append_new(units, overview_write_unit(&gpu->units[i], names, scope));
         json_object_set_new(object, "units", units);
         return object;
 }
 
-static char *write_node(const struct cluster_node *node, const struct dashboard_scope *scope)
+static char *overview_write_node(const struct cluster_node *node, const struct dashboard_scope *scope)
 {
         json_t *object = json_object();
         json_t *names = json_array();
@@ -144,7 +144,7 @@ static char *write_node(const struct cluster_node *node, const struct dashboard_
                 dashboard_put_flag(object, "isCordoned", node->object->is_cordoned);
         }
         for (size_t i = 0; node->page && i < node->page->n_gpus; i++)
-                json_array_append_new(gpus, write_gpu(&node->page->gpus[i], names, scope));
+                json_array_append_new(gpus, overview_write_gpu(&node->page->gpus[i], names, scope));
         json_object_set_new(object, "namespaces", names);
         json_object_set_new(object, "gpus", gpus);
         text = json_dumps(object, DASHBOARD_JSON_FLAGS);
@@ -183,7 +183,7 @@ static void update_node(
         if (kept->text && kept->seen == node->version)
                 return;
         kept->seen = node->version;
-        text = write_node(node, &(const struct dashboard_scope){.sees_all = true});
+        text = overview_write_node(node, &(const struct dashboard_scope){.sees_all = true});
         if (kept->text && strcmp(kept->text, text) == 0) {
                 free(text);
                 return;
@@ -324,7 +324,7 @@ static void write_nodes(struct strbuf *text, const struct dashboard_overview *ov
                 if (!is_first)
                         strbuf_putc(text, ',');
                 is_first = false;
-                own = node ? write_node(node, scope) : NULL;
+                own = node ? overview_write_node(node, scope) : NULL;
                 strbuf_puts(text, own ? own : kept->text);
         }
         strbuf_puts(text, "]}\n");

@@ -72,7 +72,7 @@ static void answer_json(struct http_request *request, unsigned int status, json_
         answer_text(request, status, http_text_new(text, strlen(text)));
 }
 
-static void answer_error(struct http_request *request, unsigned int status, const char *text)
+static void server_answer_error(struct http_request *request, unsigned int status, const char *text)
 {
         answer_json(request, status, json_pack("{s:s}", "error", text));
 }
@@ -103,7 +103,7 @@ static void answer_found(struct http_request *request, json_t *json, const char 
         if (json)
                 answer_json(request, 200, json);
         else
-                answer_error(request, 404, else_error);
+                server_answer_error(request, 404, else_error);
 }
 
 /* "a/b": |*ret_first| is for the caller to free, or NULL. */
@@ -162,7 +162,7 @@ static void answer_api(
                 answer_found(request, find_pod(view, scope, path + strlen("pods/")),
                         "no pod of that name has a share of a GPU or waits for one, or you may not see it");
         else
-                answer_error(request, 404, "there are overview, nodes/, gpus/, pods/, events and search");
+                server_answer_error(request, 404, "there are overview, nodes/, gpus/, pods/, events and search");
 }
 
 /* ---- who asks ---- */
@@ -183,12 +183,12 @@ static void answer_stranger(struct http_request *request)
                 host ? host : "");
 
         text_clean(text);
-        answer_error(request, 421, text);
+        server_answer_error(request, 421, text);
 }
 
 /* ---- requests ---- */
 
-static void answer_health(struct dashboard *dashboard, struct http_request *request)
+static void server_answer_health(struct dashboard *dashboard, struct http_request *request)
 {
         const struct cluster_view *view = cluster_view(dashboard->options.cluster);
         const struct error *trouble = view->nodes_trouble ? view->nodes_trouble : view->agents_trouble;
@@ -206,15 +206,15 @@ static void on_dashboard_request(struct http_request *request, void *data)
         if (strcmp(path, "/livez") == 0)
                 http_request_answer_plain(request, 200, "ok\n");
         else if (strcmp(path, "/healthz") == 0)
-                answer_health(dashboard, request);
+                server_answer_health(dashboard, request);
         else if (!dashboard_hosts_allow(&dashboard->options.hosts, http_request_header(request, "Host")))
                 answer_stranger(request);
         else if (file)
                 answer_file(dashboard, request, file);
         else if (!text_starts_with(path, API))
-                answer_error(request, 404, "there is no such page");
+                server_answer_error(request, 404, "there is no such page");
         else if (is_of_another_site(request))
-                answer_error(request, 403, "the page of another site asks");
+                server_answer_error(request, 403, "the page of another site asks");
         else
                 visit_begin(request, &dashboard->visits);
 }
@@ -239,7 +239,7 @@ int dashboard_new(struct dashboard **ret, const struct dashboard_options *option
                 .client = options->client,
                 .rights = options->access == DASHBOARD_TOKEN ? options->rights : NULL,
                 .answer = answer_api,
-                .refuse = answer_error,
+                .refuse = server_answer_error,
                 .find_node = find_node,
                 .data = dashboard};
         snprintf(dashboard->tag, sizeof(dashboard->tag), "\"%016" PRIx64 "\"", options->boot);

@@ -70,7 +70,7 @@ static void answer_with_page(struct visit *visit, const struct cluster_view *vie
 }
 
 /* Without it the page is answered as it is known. */
-static void on_agent_answer(const struct kube_answer *answer, void *data)
+static void visit_on_agent_answer(const struct kube_answer *answer, void *data)
 {
         struct visit *visit = data;
         const struct cluster_view *view = cluster_view(visit->options->cluster);
@@ -102,7 +102,7 @@ static void find_history(struct visit *visit)
                                                                        .query = "history=1",
                                                                        .is_text = true,
                                                                        .timeout_ms = VISIT_AGENT_MS,
-                                                                       .done = on_agent_answer,
+                                                                       .done = visit_on_agent_answer,
                                                                        .data = visit});
 }
 
@@ -155,7 +155,7 @@ static size_t add_namespaces(const struct report_gpu *gpu, const char **ret)
 }
 
 /* The namespaces of all shares and waiting pods; |ret| NULL: only how many there are. */
-static size_t list_namespaces(const struct cluster_view *view, const char **ret)
+static size_t visit_list_namespaces(const struct cluster_view *view, const char **ret)
 {
         size_t count = 0;
 
@@ -174,8 +174,8 @@ static size_t list_namespaces(const struct cluster_view *view, const char **ret)
 static void find_namespaces(struct visit *visit, const struct cluster_view *view)
 {
         _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
-        const char **names = ARENA_ARRAY(&scratch, const char *, list_namespaces(view, NULL) + 1);
-        const size_t count = list_namespaces(view, names);
+        const char **names = ARENA_ARRAY(&scratch, const char *, visit_list_namespaces(view, NULL) + 1);
+        const size_t count = visit_list_namespaces(view, names);
 
         qsort(names, count, sizeof(*names), text_compare);
         visit->namespaces = ARENA_ARRAY(&visit->arena, const char *, VISIT_NAMESPACES);

@@ -50,7 +50,7 @@ void columns_tint(struct columns *columns, const char *colour)
 }
 
 /* No cell says anything. */
-static bool is_idle(const struct columns *columns, size_t column)
+static bool columns_is_idle(const struct columns *columns, size_t column)
 {
         for (size_t i = column; i < columns->n_cells; i += columns->n_columns)
                 if (*columns->cells[i].text && strcmp(columns->cells[i].text, "-") != 0)
@@ -74,7 +74,7 @@ static void trim_end(struct strbuf *text)
 }
 
 /* |row| is a multiple of the number of columns, or NULL for the heads. */
-static void put_row(
+static void columns_put_row(
         struct strbuf *text, const struct columns *columns, const struct columns_cell *row, const int *widths)
 {
         const char *gap = "";
@@ -100,13 +100,13 @@ void columns_print(struct strbuf *text, const struct columns *columns, const cha
 
         assert(columns->n_cells % columns->n_columns == 0);
         for (size_t i = 0; i < columns->n_columns; i++)
-                widths[i] = is_idle(columns, i) ? IDLE : (int)width_of(columns, i);
+                widths[i] = columns_is_idle(columns, i) ? IDLE : (int)width_of(columns, i);
         strbuf_printf(text, "%s%s", indent, has_colours ? "\033[2m" : "");
-        put_row(text, columns, NULL, widths);
+        columns_put_row(text, columns, NULL, widths);
         strbuf_printf(text, "%s\n", has_colours ? "\033[0m" : "");
         for (size_t i = 0; i < columns->n_cells; i += columns->n_columns) {
                 strbuf_puts(text, indent);
-                put_row(text, columns, &columns->cells[i], widths);
+                columns_put_row(text, columns, &columns->cells[i], widths);
                 strbuf_putc(text, '\n');
         }
         free(widths);

@@ -24,7 +24,7 @@ static const struct option *shared_at(const struct command *command, size_t posi
 }
 
 /* The environment has its say about each variable that a shared option reads, and about no other. */
-static char **pick_environment(const struct command *command, struct arena *arena, char *const *environment)
+static char **cli_pick_environment(const struct command *command, struct arena *arena, char *const *environment)
 {
         const struct option *option;
         char **picked = NULL;
@@ -54,7 +54,7 @@ static const struct option *switch_at(const struct command *command, size_t posi
         return position < OPTION_SWITCHES ? &option_switches[position] : NULL;
 }
 
-static bool is_called(const struct option *option, const char *name)
+static bool cli_is_called(const struct option *option, const char *name)
 {
         if (strcmp(option->flag, name) == 0)
                 return true;
@@ -69,7 +69,7 @@ static bool is_switch(const struct command *command, const char *name)
         const struct option *option;
 
         for (size_t i = 0; (option = switch_at(command, i)); i++)
-                if (is_called(option, name))
+                if (cli_is_called(option, name))
                         return true;
         return false;
 }
@@ -79,7 +79,7 @@ static const struct option *find_shared(const struct command *command, const cha
         const struct option *option;
 
         for (size_t i = 0; (option = shared_at(command, i)); i++)
-                if (is_called(option, name))
+                if (cli_is_called(option, name))
                         return option;
         return NULL;
 }
@@ -87,7 +87,7 @@ static const struct option *find_shared(const struct command *command, const cha
 static const struct option *find_own(const struct command *command, const char *name)
 {
         for (size_t i = 0; i < command->n_own; i++)
-                if (is_called(&command->own[i], name))
+                if (cli_is_called(&command->own[i], name))
                         return &command->own[i];
         return NULL;
 }
@@ -131,7 +131,7 @@ struct arguments {
 };
 
 /* What follows the '=', or the next argument. */
-static const char *take_value(struct arguments *arguments, const char *inline_value)
+static const char *cli_take_value(struct arguments *arguments, const char *inline_value)
 {
         if (inline_value)
                 return inline_value;
@@ -147,7 +147,7 @@ static int take_own(struct arguments *arguments, const struct option *option, co
         if (option->type == OPTION_BOOL)
                 value = value ? value : "true";
         else
-                value = take_value(arguments, inline_value);
+                value = cli_take_value(arguments, inline_value);
         if (!value)
                 return error_set(err, ERROR_INVALID, "--%s: needs a value", option->flag);
         if (option_is_list(option) && earlier && *earlier)
@@ -264,7 +264,7 @@ static int read_flag(struct reading *reading, char *word, struct error *err)
 }
 
 /* 1: nothing after it is read. */
-static int read_word(struct reading *reading, char *word, struct error *err)
+static int cli_read_word(struct reading *reading, char *word, struct error *err)
 {
         const enum word_use use = use_word(reading->command, word, reading->arguments.position, reading->n_words);
 
@@ -302,9 +302,9 @@ int command_parse(const struct command *command, struct option_set *set, const c
         for (size_t i = 0; i < command->n_own; i++)
                 values[i] = NULL;
         for (reading.arguments.position = 1; rc == 0 && reading.arguments.position < argc; reading.arguments.position++)
-                rc = read_word(&reading, argv[reading.arguments.position], err);
+                rc = cli_read_word(&reading, argv[reading.arguments.position], err);
         if (rc < 0 || option_set_parse(set, arena, reading.n_rest, reading.rest,
-                              pick_environment(command, arena, environment), err) < 0)
+                              cli_pick_environment(command, arena, environment), err) < 0)
                 return -1;
         set->words = reading.words;
         set->n_words = reading.n_words;

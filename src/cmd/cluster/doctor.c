@@ -9,7 +9,7 @@
 
 static const struct option own[] = {SESSION_ROWS(session_outputs, "json")};
 
-static char *ask_health(struct session *session, const struct cluster_node *node, unsigned int *ret_status)
+static char *doctor_ask_health(struct session *session, const struct cluster_node *node, unsigned int *ret_status)
 {
         _free_ char *path = cluster_agent_path(node, "/healthz");
         char *text = NULL;
@@ -28,7 +28,7 @@ static int kubectl_examine(struct session *session, const char *name, bool is_ta
 {
         const struct cluster_node *node = cluster_find_node(cluster_view(session->cluster), name);
         struct checkup_input input = {.now = (int64_t)time(NULL)};
-        _free_ char *health = node ? ask_health(session, node, &input.health_status) : NULL;
+        _free_ char *health = node ? doctor_ask_health(session, node, &input.health_status) : NULL;
         json_t *events = node ? session_events(session, "Node", NULL, name) : NULL;
         const bool has_colours = command_wants_colours();
         const json_t *finding;

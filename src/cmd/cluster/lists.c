@@ -45,7 +45,7 @@ static int say_unknown(const struct command *command, const struct cluster_view 
 
 enum list { LIST_NODES, LIST_TOP, LIST_SHARES };
 
-static void print_list(
+static void lists_print_list(
         enum list list, const struct cluster_view *view, const struct show *show, const struct command_call *call)
 {
         const bool is_watch = command_is_set(call, WATCH);
@@ -71,7 +71,7 @@ static void print_list(
         strbuf_done(&text);
 }
 
-static bool has_ended(void *data UNUSED)
+static bool lists_has_ended(void *data UNUSED)
 {
         return ferror(stdout);
 }
@@ -80,8 +80,8 @@ static bool has_ended(void *data UNUSED)
 static void watch_list(enum list list, struct session *session, const struct show *show, uint64_t interval_ms)
 {
         while (fflush(stdout) == 0) {
-                loop_run_until(&session->loop, has_ended, NULL, interval_ms);
-                print_list(list, cluster_view(session->cluster), show, session->call);
+                loop_run_until(&session->loop, lists_has_ended, NULL, interval_ms);
+                lists_print_list(list, cluster_view(session->cluster), show, session->call);
         }
 }
 
@@ -118,7 +118,7 @@ static int run_list(enum list list, struct command_call *call, struct error *err
         if (is_blind(view))
                 status = EXIT_FAILED;
         else
-                print_list(list, view, &show, call);
+                lists_print_list(list, view, &show, call);
         if (options.interval_ms > 0 && status == 0)
                 watch_list(list, &session, &show, options.interval_ms);
         session_close(&session);

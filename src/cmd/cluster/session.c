@@ -18,7 +18,7 @@
 const char *const session_outputs[] = {"table", "wide", "json", NULL};
 const char *const session_outputs_of_rows[] = {"table", "wide", "json", "csv", NULL};
 
-static int find_credentials(struct kube_credentials *ret, const struct command_call *call, struct error *err)
+static int session_find_credentials(struct kube_credentials *ret, const struct command_call *call, struct error *err)
 {
         const char *const *values = call->values;
         const struct user_choice choice = {
@@ -50,7 +50,7 @@ static int read_timeout(const char *text, uint64_t *ret_ms, struct error *err)
         return 0;
 }
 
-static void on_deadline(uv_timer_t *timer)
+static void session_on_deadline(uv_timer_t *timer)
 {
         container_of(timer, struct session, deadline)->is_late = true;
 }
@@ -65,11 +65,11 @@ int session_open(struct session *session, const struct command_call *call, struc
         log_setup(LOG_ERROR, LOG_TEXT);
         if (read_timeout(values[FLAG_TIMEOUT], &session->timeout_ms, err) < 0)
                 return COMMAND_REFUSED;
-        if (find_credentials(&credentials, call, err) < 0)
+        if (session_find_credentials(&credentials, call, err) < 0)
                 return COMMAND_FAILED;
         loop_init(&session->loop);
         uv_timer_init(&session->loop, &session->deadline);
-        uv_timer_start(&session->deadline, on_deadline, session->timeout_ms, 0);
+        uv_timer_start(&session->deadline, session_on_deadline, session->timeout_ms, 0);
         session->client = kube_client_new(&session->loop);
         if (kube_client_equip(session->client, &credentials, err) < 0) {
                 kube_credentials_done(&credentials);
@@ -85,7 +85,7 @@ int session_open(struct session *session, const struct command_call *call, struc
 
 /* ---- one look ---- */
 
-static bool is_seen(void *data)
+static bool session_is_seen(void *data)
 {
         struct session *session = data;
 
@@ -142,7 +142,7 @@ const struct cluster_view *session_look(struct session *session, struct cluster_
         options.deadline_ms = MIN(session->timeout_ms, CLUSTER_DEADLINE_MS);
         session->cluster = cluster_close(session->cluster);
         session->cluster = cluster_start(&options);
-        loop_run_until(&session->loop, is_seen, session, 0);
+        loop_run_until(&session->loop, session_is_seen, session, 0);
         view = cluster_view(session->cluster);
         say_trouble(session, "nodes", view->nodes_trouble);
         say_trouble(session, "agents", view->agents_trouble);

@@ -145,7 +145,7 @@ static const char *node_model(const struct cluster_node *node)
         return model;
 }
 
-static void add_node(struct columns *columns, const struct cluster_node *node, bool is_wide)
+static void show_add_node(struct columns *columns, const struct cluster_node *node, bool is_wide)
 {
         const struct node_sums sums = sum_node(node);
         const bool has_gpus = node->page != NULL;
@@ -183,7 +183,7 @@ void show_nodes(struct strbuf *text, const struct cluster_view *view, const stru
         columns_init(&columns, list, show->is_wide ? ARRAY_SIZE(list) : 14);
         for (size_t i = 0; i < view->n_nodes; i++)
                 if (show_has_node(show, view->nodes[i]))
-                        add_node(&columns, view->nodes[i], show->is_wide);
+                        show_add_node(&columns, view->nodes[i], show->is_wide);
         show_table(text, &columns, show);
 }
 
@@ -207,7 +207,7 @@ static bool is_in_scope(const struct show *show, const struct report_share *shar
         return !show->scope || text_is_same(show->scope, share->pod_namespace);
 }
 
-static void add_rows(struct rows *rows, const struct row *of, const struct show *show)
+static void show_add_rows(struct rows *rows, const struct row *of, const struct show *show)
 {
         for (size_t i = 0; i < of->unit->n_shares; i++) {
                 struct row row = *of;
@@ -235,7 +235,7 @@ static int compare_texts(const char *a, const char *b)
         return strcmp(a ? a : "", b ? b : "");
 }
 
-static int compare_pods(const struct row *a, const struct row *b)
+static int show_compare_pods(const struct row *a, const struct row *b)
 {
         int order = compare_texts(a->share->pod_namespace, b->share->pod_namespace);
 
@@ -249,19 +249,19 @@ static int compare_by_memory(const void *a, const void *b)
         const int order = compare_numbers(
                 ((const struct row *)a)->share->memory_used, ((const struct row *)b)->share->memory_used);
 
-        return order ? order : compare_pods(a, b);
+        return order ? order : show_compare_pods(a, b);
 }
 
 static int compare_by_sm(const void *a, const void *b)
 {
         const int order = compare_numbers(((const struct row *)a)->share->sm, ((const struct row *)b)->share->sm);
 
-        return order ? order : compare_pods(a, b);
+        return order ? order : show_compare_pods(a, b);
 }
 
 static int compare_by_pod(const void *a, const void *b)
 {
-        return compare_pods(a, b);
+        return show_compare_pods(a, b);
 }
 
 static void sort_rows(struct rows *rows, enum show_sort sort)
@@ -282,8 +282,8 @@ static struct rows find_rows(const struct cluster_view *view, const struct show 
 
                 for (size_t j = 0; page && j < page->n_gpus; j++)
                         for (size_t k = 0; k < page->gpus[j].n_units; k++)
-                                add_rows(&rows, &(struct row){view->nodes[i], &page->gpus[j], &page->gpus[j].units[k]},
-                                        show);
+                                show_add_rows(&rows,
+                                        &(struct row){view->nodes[i], &page->gpus[j], &page->gpus[j].units[k]}, show);
         }
         sort_rows(&rows, show->sort);
         return rows;
@@ -357,7 +357,7 @@ void show_shares_csv(struct strbuf *text, const struct cluster_view *view, const
 
 /* ---- GPUs with their pods ---- */
 
-static void add_unit(struct columns *columns, const struct row *row, bool is_whole)
+static void show_add_unit(struct columns *columns, const struct row *row, bool is_whole)
 {
         const struct report_unit *unit = row->unit;
         const char *model = unit->profile ? unit->profile : row->gpu->model;
@@ -378,7 +378,7 @@ static void add_unit(struct columns *columns, const struct row *row, bool is_who
         columns_add(columns, "%s", is_whole ? number_cell("%.0fW", row->gpu->power).text : "-");
 }
 
-static void add_share(struct columns *columns, const struct report_share *share)
+static void show_add_share(struct columns *columns, const struct report_share *share)
 {
         columns_add(columns, "%s", "");
         columns_add(columns, "%s", "");
@@ -394,18 +394,18 @@ static void add_share(struct columns *columns, const struct report_share *share)
 }
 
 /* Where only one namespace is shown, units without a pod of it are left out. */
-static void add_gpu(struct columns *columns, const struct row *of, const struct show *show)
+static void show_add_gpu(struct columns *columns, const struct row *of, const struct show *show)
 {
         for (size_t i = 0; i < of->gpu->n_units; i++) {
                 const struct row row = {of->node, of->gpu, &of->gpu->units[i]};
                 struct rows rows = {0};
 
-                add_rows(&rows, &row, show);
+                show_add_rows(&rows, &row, show);
                 sort_rows(&rows, show->sort);
                 if (rows.count > 0 || !show->scope) {
-                        add_unit(columns, &row, of->gpu->n_units == 1);
+                        show_add_unit(columns, &row, of->gpu->n_units == 1);
                         for (size_t j = 0; j < rows.count; j++)
-                                add_share(columns, rows.items[j].share);
+                                show_add_share(columns, rows.items[j].share);
                 }
                 free(rows.items);
         }
@@ -422,7 +422,7 @@ void show_gpus(struct strbuf *text, const struct cluster_view *view, const struc
                 const struct node_page *page = show_has_node(show, view->nodes[i]) ? view->nodes[i]->page : NULL;
 
                 for (size_t j = 0; page && j < page->n_gpus; j++)
-                        add_gpu(&columns, &(struct row){view->nodes[i], &page->gpus[j]}, show);
+                        show_add_gpu(&columns, &(struct row){view->nodes[i], &page->gpus[j]}, show);
         }
         show_table(text, &columns, show);
 }

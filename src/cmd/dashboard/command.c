@@ -51,7 +51,7 @@ struct dashboard_process {
         bool has_trouble; /* which is in the log */
 };
 
-static void process_stop(struct dashboard_process *process)
+static void dashboard_process_stop(struct dashboard_process *process)
 {
         signals_close(&process->signals);
         process->dashboard = dashboard_close(process->dashboard);
@@ -65,7 +65,7 @@ static void on_signal(uv_signal_t *handle, int number)
         if (number == SIGHUP)
                 return;
         log_info("ends", LOG_STR("signal", strsignal(number)));
-        process_stop(handle->data);
+        dashboard_process_stop(handle->data);
 }
 
 /* Once for each trouble, and once when it is over. */
@@ -88,8 +88,8 @@ static void on_cluster_change(void *data)
                 log_info("the cluster is known as a whole", LOG_UINT("nodes", view->n_nodes));
 }
 
-static int process_start(struct dashboard_process *process, const struct option_set *set, const char *const *values,
-        const struct dashboard_hosts *hosts, uint64_t seconds, struct error *err)
+static int dashboard_process_start(struct dashboard_process *process, const struct option_set *set,
+        const char *const *values, const struct dashboard_hosts *hosts, uint64_t seconds, struct error *err)
 {
         const enum dashboard_access access =
                 (enum dashboard_access)option_position(&own[AUTHORIZATION], values[AUTHORIZATION]);
@@ -138,9 +138,9 @@ static int dashboard_run(struct command_call *call, struct error *err)
         }
         command_setup_log(&call->set, NULL);
         loop_init(&process.loop);
-        if (process_start(&process, &call->set, values, &hosts, seconds, err) < 0) {
+        if (dashboard_process_start(&process, &call->set, values, &hosts, seconds, err) < 0) {
                 status = COMMAND_FAILED;
-                process_stop(&process);
+                dashboard_process_stop(&process);
         }
         uv_run(&process.loop, UV_RUN_DEFAULT);
         uv_loop_close(&process.loop);

@@ -54,7 +54,7 @@ static bool may_read_pods(struct doctor *doctor, struct api_visit *visit)
         return false;
 }
 
-static bool can_ask(struct doctor *doctor)
+static bool api_can_ask(struct doctor *doctor)
 {
         struct api_visit visit;
         bool can = doctor_visit(doctor, &visit, no_pods_known) && may_read_pods(doctor, &visit);
@@ -90,7 +90,7 @@ void doctor_check_declared(struct doctor *doctor)
                         "set deviceListStrategy: cdi-cri, or leave it out", "containers get their devices without CDI");
                 is_well = false;
         }
-        if (can_ask(doctor) && is_well)
+        if (api_can_ask(doctor) && is_well)
                 doctor_ok(doctor, "pods can be read, and what they declare can reach their containers");
 }
 

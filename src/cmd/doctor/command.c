@@ -69,7 +69,7 @@ static const char *verdict_name(enum verdict verdict)
         return names[verdict];
 }
 
-static void set_text(json_t *json, const char *name, const char *text)
+static void doctor_set_text(json_t *json, const char *name, const char *text)
 {
         _free_ char *copy = NULL;
 
@@ -91,10 +91,10 @@ void doctor_report(struct doctor *doctor UNUSED, enum verdict verdict, const cha
         va_start(args, format);
         strbuf_vprintf(&found, format, args);
         va_end(args);
-        set_text(json, "verdict", verdict_name(verdict));
-        set_text(json, "found", found.data);
-        set_text(json, "means", means);
-        set_text(json, "todo", todo);
+        doctor_set_text(json, "verdict", verdict_name(verdict));
+        doctor_set_text(json, "found", found.data);
+        doctor_set_text(json, "means", means);
+        doctor_set_text(json, "todo", todo);
         line = json_dumps(json, JSON_COMPACT);
         strbuf_clear(&found);
         strbuf_printf(&found, "%s\n", line);

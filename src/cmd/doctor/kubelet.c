@@ -38,7 +38,7 @@ static bool is_for_agent(struct doctor *doctor, const char *path)
 /* ---- sockets ---- */
 
 /* Whether kubelet listens on |path|; if not, that |means| something, and something is to be done. */
-static void check_socket(struct doctor *doctor, const char *path, const char *means, const char *todo)
+static void kubelet_check_socket(struct doctor *doctor, const char *path, const char *means, const char *todo)
 {
         int rc;
 
@@ -57,7 +57,7 @@ void doctor_check_kubelet(struct doctor *doctor)
                 doctor_report(
                         doctor, DOCTOR_NOTE, "the agent serves, and never registers", NULL, "no kubelet is configured");
         else
-                check_socket(doctor, doctor->config->kubelet_socket,
+                kubelet_check_socket(doctor, doctor->config->kubelet_socket,
                         "resources cannot be registered: the node has none of them",
                         "see whether kubelet runs on the node; in a container, mount the folder of this socket, not the "
                         "socket, and run as root");
@@ -70,7 +70,7 @@ void doctor_check_pod_resources(struct doctor *doctor)
                         "what containers hold is known from the agent's own record and kubelet's checkpoint only", NULL,
                         "none is configured");
         else
-                check_socket(doctor, doctor->config->pod_resources,
+                kubelet_check_socket(doctor, doctor->config->pod_resources,
                         "which container holds what is not known: shares are freed late, clients have no pod, and a "
                         "change may wait for pods that have ended",
                         "mount kubelet's folder pod-resources into the agent's container. It is below kubelet's --root-dir: "

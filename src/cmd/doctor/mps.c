@@ -39,7 +39,7 @@ bool doctor_is_at_supervisor(const struct doctor *doctor)
 }
 
 /* True if there is something to check for these checks. */
-static bool is_wanted(struct doctor *doctor)
+static bool mps_is_wanted(struct doctor *doctor)
 {
         const struct config_dra *dra = &doctor->config->dra;
 
@@ -58,9 +58,9 @@ char *doctor_find_mps_root(const struct config *config)
                        : xstrdup(config->mps_directory);
 }
 
-static bool has_root(struct doctor *doctor)
+static bool mps_has_root(struct doctor *doctor)
 {
-        if (!is_wanted(doctor))
+        if (!mps_is_wanted(doctor))
                 return false;
         if (access(doctor->mps_root, F_OK) == 0)
                 return true;
@@ -70,7 +70,7 @@ static bool has_root(struct doctor *doctor)
 
 /* ---- programs ---- */
 
-static int find_program(const struct doctor *doctor, char **ret, struct error *err)
+static int mps_find_program(const struct doctor *doctor, char **ret, struct error *err)
 {
         const char *root = doctor->config->driver_root_ctr;
 
@@ -82,9 +82,9 @@ void doctor_check_control_program(struct doctor *doctor)
         _free_ char *program = NULL;
         struct error err;
 
-        if (!is_wanted(doctor))
+        if (!mps_is_wanted(doctor))
                 return;
-        if (find_program(doctor, &program, &err) == 0)
+        if (mps_find_program(doctor, &program, &err) == 0)
                 doctor_ok(doctor, "'%s', and the server is there, too", program);
         else if (has_supervisor(doctor) && !doctor_is_at_supervisor(doctor))
                 doctor_ok(doctor, "not in this container, and not needed here: the supervisor answers");
@@ -118,7 +118,7 @@ void doctor_check_mps_root(struct doctor *doctor)
         struct stat status;
         size_t length;
 
-        if (!is_wanted(doctor))
+        if (!mps_is_wanted(doctor))
                 return;
         length = strlen(root) + 1 + longest_name(doctor->config->sharing.mps) + strlen("/pipe");
         if (length > MPS_PIPE_PATH_MAX)
@@ -143,7 +143,7 @@ void doctor_check_mps_parents(struct doctor *doctor)
         _free_ char *path = NULL;
         size_t closed = 0;
 
-        if (!has_root(doctor))
+        if (!mps_has_root(doctor))
                 return;
         path = xasprintf("%s/", doctor->mps_root);
         for (char *slash = path + 1; *slash; slash++) {
@@ -168,7 +168,7 @@ void doctor_check_selinux(struct doctor *doctor)
         char label[256];
         ssize_t length;
 
-        if (!has_root(doctor))
+        if (!mps_has_root(doctor))
                 return;
         if (access(enforce, F_OK) < 0) {
                 doctor_ok(doctor, "off");
@@ -221,7 +221,7 @@ void doctor_check_shm(struct doctor *doctor)
         struct statfs status;
         uint64_t size;
 
-        if (!has_root(doctor))
+        if (!mps_has_root(doctor))
                 return;
         if (statfs(path, &status) < 0) {
                 doctor_report(doctor, DOCTOR_WRONG, means, todo, "'%s': %s", path, strerror(errno));
@@ -276,7 +276,7 @@ static void check_own_shm(struct doctor *doctor, const struct mps_daemon_status 
                         "the shared memory of %s is almost full: %s", daemon->name, text);
 }
 
-static void check_daemon(struct doctor *doctor, const struct mps_daemon_status *daemon)
+static void mps_check_daemon(struct doctor *doctor, const struct mps_daemon_status *daemon)
 {
         if (daemon->state != MPS_READY && daemon->state != MPS_DRAINING)
                 doctor_report(doctor, DOCTOR_WRONG,
@@ -351,7 +351,7 @@ static void find_daemons(struct doctor *doctor, const char *root)
         struct error err;
         DIR *directory;
 
-        if (find_program(doctor, &program, &err) < 0)
+        if (mps_find_program(doctor, &program, &err) < 0)
                 return; /* the check of the program reports that */
         directory = opendir(root);
         while (directory && (entry = readdir(directory))) {
@@ -371,7 +371,7 @@ void doctor_check_daemons(struct doctor *doctor)
         struct mps_status *status;
         struct error err;
 
-        if (!has_root(doctor))
+        if (!mps_has_root(doctor))
                 return;
         status = mps_ask(root, &err);
         if (!status) {
@@ -383,7 +383,7 @@ void doctor_check_daemons(struct doctor *doctor)
                 return;
         }
         for (size_t i = 0; i < status->n_daemons; i++)
-                check_daemon(doctor, &status->daemons[i]);
+                mps_check_daemon(doctor, &status->daemons[i]);
         doctor_ok(doctor, "the supervisor answers; daemons: %zu", status->n_daemons);
         mps_status_free(status);
 }

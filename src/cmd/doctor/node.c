@@ -22,7 +22,7 @@
 #define PROC_FILE_MAX ((size_t)64 * 1024)
 
 /* The check of the driver reports the reason. */
-static struct inventory *read_node(struct doctor *doctor)
+static struct inventory *node_read_node(struct doctor *doctor)
 {
         struct inventory *inventory;
         struct error err;
@@ -100,7 +100,7 @@ void doctor_check_device_nodes(struct doctor *doctor)
                 "container, mount the node's /dev or be privileged";
         const struct gpu_paths paths = {
                 .system_root = doctor->config->system_root, .driver_root = doctor->config->driver_root_ctr};
-        _cleanup_(inventory_freep) struct inventory *inventory = read_node(doctor);
+        _cleanup_(inventory_freep) struct inventory *inventory = node_read_node(doctor);
         unsigned int nodes = nodes_find(&paths);
         size_t missing = 0;
 
@@ -165,7 +165,7 @@ static void doctor_check_gpu(struct doctor *doctor, const struct gpu *gpu)
 
 void doctor_check_gpus(struct doctor *doctor)
 {
-        _cleanup_(inventory_freep) struct inventory *inventory = read_node(doctor);
+        _cleanup_(inventory_freep) struct inventory *inventory = node_read_node(doctor);
 
         if (!inventory)
                 return;
@@ -192,7 +192,7 @@ static void on_plan_warning(const char *text, void *data)
 
 void doctor_check_plan(struct doctor *doctor)
 {
-        _cleanup_(inventory_freep) struct inventory *inventory = read_node(doctor);
+        _cleanup_(inventory_freep) struct inventory *inventory = node_read_node(doctor);
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct plan *plan;
         struct error err;
@@ -257,7 +257,7 @@ void doctor_check_containers(struct doctor *doctor)
                 doctor_skip(doctor, "kubelet's record of devices cannot be read");
                 return;
         }
-        inventory = read_node(doctor);
+        inventory = node_read_node(doctor);
         if (!inventory || plan_build(&plan, &arena, doctor->config, inventory, NULL, NULL, &err) < 0)
                 return; /* other checks report the reason */
         count = several_faults(&faults, &arena, plan, &record);
@@ -284,7 +284,7 @@ static const struct {
 
 void doctor_check_tiers(struct doctor *doctor)
 {
-        _cleanup_(inventory_freep) struct inventory *inventory = read_node(doctor);
+        _cleanup_(inventory_freep) struct inventory *inventory = node_read_node(doctor);
         _cleanup_(strbuf_done) struct strbuf missing = STRBUF_INIT;
         unsigned long branch;
 
@@ -366,7 +366,7 @@ static void judge_modes(struct modes *modes, const struct plan *plan)
 
 void doctor_check_compute_mode(struct doctor *doctor)
 {
-        _cleanup_(inventory_freep) struct inventory *inventory = read_node(doctor);
+        _cleanup_(inventory_freep) struct inventory *inventory = node_read_node(doctor);
         _cleanup_(nvml_closep) struct nvml *nvml = NULL;
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct mps_status *status;

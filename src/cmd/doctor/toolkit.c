@@ -11,7 +11,7 @@
 /* ---- where it is ---- */
 
 /* 1: read, with its path; 0: not there, -1: there, and it cannot be read. */
-static int read_one(struct strbuf *text, char **ret_path, char *path, struct error *err)
+static int toolkit_read_one(struct strbuf *text, char **ret_path, char *path, struct error *err)
 {
         _free_ char *taken = path;
 
@@ -31,11 +31,12 @@ static int read_one(struct strbuf *text, char **ret_path, char *path, struct err
 static int read_below(struct strbuf *text, char **ret_path, const char *root, const char *hook, struct error *err)
 {
         _free_ char *folder = file_folder(hook);
-        int rc = read_one(text, ret_path, xasprintf("%s%s/.config" BELOW, root, folder), err);
+        int rc = toolkit_read_one(text, ret_path, xasprintf("%s%s/.config" BELOW, root, folder), err);
 
         if (rc == 0)
-                rc = read_one(text, ret_path, xasprintf("%s/usr/local/nvidia/toolkit/.config" BELOW, root), err);
-        return rc ? rc : read_one(text, ret_path, xasprintf("%s/etc" BELOW, root), err);
+                rc = toolkit_read_one(
+                        text, ret_path, xasprintf("%s/usr/local/nvidia/toolkit/.config" BELOW, root), err);
+        return rc ? rc : toolkit_read_one(text, ret_path, xasprintf("%s/etc" BELOW, root), err);
 }
 
 /* Below the root of the host, wherever that is mounted here: with dra.enabled of the chart, or by the GPU Operator. */

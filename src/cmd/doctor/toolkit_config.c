@@ -9,23 +9,23 @@ struct part {
         const char *end;
 };
 
-static bool is_blank(char c)
+static bool toolkit_config_is_blank(char c)
 {
         return c == ' ' || c == '\t' || c == '\r';
 }
 
 static void skip_blanks(struct part *part)
 {
-        while (part->at < part->end && is_blank(*part->at))
+        while (part->at < part->end && toolkit_config_is_blank(*part->at))
                 part->at++;
 }
 
-static bool is_at(const struct part *part, char c)
+static bool toolkit_config_is_at(const struct part *part, char c)
 {
         return part->at < part->end && *part->at == c;
 }
 
-static bool is_text(const struct part *part, const char *text)
+static bool toolkit_config_is_text(const struct part *part, const char *text)
 {
         const size_t length = strlen(text);
 
@@ -39,7 +39,7 @@ static bool skip_string(struct part *part)
 
         while (part->at < part->end && *part->at != quote)
                 part->at += *part->at == '\\' && quote == '"' && part->at + 1 < part->end ? 2 : 1;
-        if (!is_at(part, quote))
+        if (!toolkit_config_is_at(part, quote))
                 return false;
         part->at++;
         return true;
@@ -60,7 +60,7 @@ static bool take_key(struct part *line, struct part *ret)
                 line->at += n_parts > 0;
                 skip_blanks(line);
                 begin = line->at;
-                if (is_at(line, '"') || is_at(line, '\'')) {
+                if (toolkit_config_is_at(line, '"') || toolkit_config_is_at(line, '\'')) {
                         quotes = 1;
                         if (!skip_string(line))
                                 return false;
@@ -73,10 +73,10 @@ static bool take_key(struct part *line, struct part *ret)
                 *ret = (struct part){begin + quotes, line->at - quotes};
                 n_parts++;
                 skip_blanks(line);
-        } while (is_at(line, '.'));
+        } while (toolkit_config_is_at(line, '.'));
         if (n_parts > 1)
                 ret->at = ret->end;
-        if (!is_at(line, '='))
+        if (!toolkit_config_is_at(line, '='))
                 return false;
         line->at++;
         return true;
@@ -86,7 +86,7 @@ static bool take_key(struct part *line, struct part *ret)
  * The value that is the rest of |line|, without blanks and comment. False: there is none, or it is not over at the end
  * of the line.
  */
-static bool take_value(struct part *line, struct part *ret)
+static bool toolkit_config_take_value(struct part *line, struct part *ret)
 {
         unsigned int depth = 0;
 
@@ -110,7 +110,7 @@ static bool take_value(struct part *line, struct part *ret)
                         depth--;
                 }
                 line->at++;
-                if (!is_blank(c))
+                if (!toolkit_config_is_blank(c))
                         ret->end = line->at;
         }
         return depth == 0 && ret->end > ret->at;
@@ -127,25 +127,25 @@ static int set_key(struct reading *reading, const char *name, bool *is_said, boo
 {
         if (*is_said)
                 return error_set(err, ERROR_INVALID, "line %u: %s is there a second time", reading->line, name);
-        if (!is_text(value, "true") && !is_text(value, "false"))
+        if (!toolkit_config_is_text(value, "true") && !toolkit_config_is_text(value, "false"))
                 return error_set(err, ERROR_INVALID, "line %u: %s is neither true nor false", reading->line, name);
         *is_said = true;
-        *ret = is_text(value, "true");
+        *ret = toolkit_config_is_text(value, "true");
         return 0;
 }
 
-static int read_line(struct reading *reading, struct part line, struct error *err)
+static int toolkit_config_read_line(struct reading *reading, struct part line, struct error *err)
 {
         struct toolkit_config *config = &reading->config;
         struct part key;
         struct part value;
 
-        if (!take_key(&line, &key) || !take_value(&line, &value))
+        if (!take_key(&line, &key) || !toolkit_config_take_value(&line, &value))
                 return error_set(
                         err, ERROR_INVALID, "line %u: no key with a value that is on this line", reading->line);
-        if (is_text(&key, TOOLKIT_ENVVAR))
+        if (toolkit_config_is_text(&key, TOOLKIT_ENVVAR))
                 return set_key(reading, TOOLKIT_ENVVAR, &config->says_envvar, &config->takes_envvar, &value, err);
-        if (is_text(&key, TOOLKIT_MOUNTS))
+        if (toolkit_config_is_text(&key, TOOLKIT_MOUNTS))
                 return set_key(reading, TOOLKIT_MOUNTS, &reading->says_mounts, &config->takes_mounts, &value, err);
         return 0;
 }
@@ -160,9 +160,9 @@ int toolkit_config_read(struct toolkit_config *ret, const char *text, struct err
                 text = line.end + (*line.end == '\n');
                 reading.line++;
                 skip_blanks(&line);
-                if (is_at(&line, '['))
+                if (toolkit_config_is_at(&line, '['))
                         break;
-                if (line.at < line.end && *line.at != '#' && read_line(&reading, line, err) < 0)
+                if (line.at < line.end && *line.at != '#' && toolkit_config_read_line(&reading, line, err) < 0)
                         return -1;
         }
         *ret = reading.config;

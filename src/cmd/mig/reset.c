@@ -31,7 +31,7 @@ static void reset_start(const char *root, char **argv)
 }
 
 /* False: it has not within that time. A kernel without pidfds waits as long as it takes. */
-static bool has_ended(pid_t pid, int *ret_status, int timeout_ms)
+static bool reset_has_ended(pid_t pid, int *ret_status, int timeout_ms)
 {
         _close_ int fd = (int)syscall(SYS_pidfd_open, pid, 0);
         struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
@@ -44,15 +44,15 @@ static bool has_ended(pid_t pid, int *ret_status, int timeout_ms)
 }
 
 /* One that is inside the driver may not be killed, and is left behind. */
-static int wait_for(pid_t pid, int *ret_status, int timeout_ms, struct error *err)
+static int reset_wait_for(pid_t pid, int *ret_status, int timeout_ms, struct error *err)
 {
-        if (has_ended(pid, ret_status, timeout_ms))
+        if (reset_has_ended(pid, ret_status, timeout_ms))
                 return 0;
         kill(pid, SIGKILL);
         return error_set(err, ERROR_TIMEOUT,
                 "nvidia-smi --gpu-reset did not end within %d s and was %s: whether the GPUs were reset is not known; reboot "
                 "the node",
-                timeout_ms / 1000, has_ended(pid, ret_status, KILL_MS) ? "killed" : "left behind");
+                timeout_ms / 1000, reset_has_ended(pid, ret_status, KILL_MS) ? "killed" : "left behind");
 }
 
 int mig_reset(const char *const *uuids, size_t n_uuids, const char *driver_root, int timeout_ms, struct error *err)
@@ -76,7 +76,7 @@ int mig_reset(const char *const *uuids, size_t n_uuids, const char *driver_root,
                 reset_start(has_root ? driver_root : NULL, argv);
                 _exit(EXIT_NOT_STARTED);
         }
-        if (wait_for(pid, &status, timeout_ms, err) < 0)
+        if (reset_wait_for(pid, &status, timeout_ms, err) < 0)
                 return -1;
         if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
                 return 0;

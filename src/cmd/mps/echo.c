@@ -33,7 +33,7 @@ static void echo_forget(struct followed *log)
         free(log);
 }
 
-static void report_lines(const struct followed *log, char *text)
+static void echo_report_lines(const struct followed *log, char *text)
 {
         char *rest = text;
         char *line;
@@ -44,7 +44,7 @@ static void report_lines(const struct followed *log, char *text)
 }
 
 /* A log that became shorter is a new one. A partial line at the end waits for its rest. */
-static void report_news(struct followed *log)
+static void echo_report_news(struct followed *log)
 {
         char text[READ_MAX + 1];
         int fd = open(log->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -67,7 +67,7 @@ static void report_news(struct followed *log)
                 size = end - text + 1;
         log->offset += size;
         text[size] = '\0';
-        report_lines(log, text);
+        echo_report_lines(log, text);
 }
 
 static void on_echo_timer(uv_timer_t *timer)
@@ -75,7 +75,7 @@ static void on_echo_timer(uv_timer_t *timer)
         struct mps_echo *echo = container_of(timer, struct mps_echo, timer);
 
         LIST_FOR_EACH(in_echo, &echo->logs)
-                report_news(container_of(in_echo, struct followed, in_echo));
+                echo_report_news(container_of(in_echo, struct followed, in_echo));
 }
 
 static bool is_followed(const struct mps_echo *echo, const char *name)
@@ -110,7 +110,7 @@ static void forget_others(struct mps_echo *echo, const struct mps_status *status
                 next = at->next;
                 if (mps_status_find(status, log->name))
                         continue;
-                report_news(log); /* its last lines */
+                echo_report_news(log); /* its last lines */
                 echo_forget(log);
         }
 }
@@ -149,7 +149,7 @@ struct mps_echo *mps_echo_free(struct mps_echo *echo)
         while (!list_is_empty(&echo->logs)) {
                 struct followed *log = container_of(echo->logs.next, struct followed, in_echo);
 
-                report_news(log);
+                echo_report_news(log);
                 echo_forget(log);
         }
         uv_close((uv_handle_t *)&echo->timer, on_echo_closed);

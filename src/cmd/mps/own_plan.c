@@ -150,7 +150,7 @@ static void on_stop(void *data)
 
 /* ---- start ---- */
 
-static int watch_file(struct own_plan *own, struct error *err)
+static int own_plan_watch_file(struct own_plan *own, struct error *err)
 {
         const struct filewatch_options options = {
                 .path = option_set_get(own->options->options, "config-file"),
@@ -205,7 +205,7 @@ static int own_plan_start(struct own_plan *own, struct mps_process_options proce
         if (mps_process_start(&own->process, &process, err) < 0)
                 return -1;
         own->generation = mps_supervisor_status(own->process.supervisor)->generation;
-        if (watch_file(own, err) < 0)
+        if (own_plan_watch_file(own, err) < 0)
                 return -1;
         start_monitor(own);
         return 0;
@@ -249,7 +249,7 @@ void standalone_set_defaults(struct option_set *set)
         set->values[option_find("mps-root")] = option_set_get(set, "mps-directory");
 }
 
-static const struct mps_unit *find_wanted(
+static const struct mps_unit *own_plan_find_wanted(
         const struct mps_wanted *wanted, const char *uuid, const struct mps_daemon_wanted **ret_daemon)
 {
         for (size_t i = 0; i < wanted->n_daemons; i++)
@@ -272,7 +272,7 @@ static void on_standalone_plan(const struct plan *plan, const struct mps_wanted 
         for (size_t i = 0; i < plan->n_resources; i++)
                 for (size_t k = 0; k < plan->resources[i].n_units && units.n_units < RUN_UNITS_MAX; k++) {
                         const struct unit *unit = &plan->resources[i].units[k];
-                        const struct mps_unit *known = find_wanted(wanted, unit->uuid, &daemon);
+                        const struct mps_unit *known = own_plan_find_wanted(wanted, unit->uuid, &daemon);
 
                         if (known)
                                 all[units.n_units++] = (struct run_unit){

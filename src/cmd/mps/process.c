@@ -48,7 +48,7 @@ static void set_ready(struct mps_process *process, bool is_ready)
 }
 
 /* A draining daemon is no longer wanted, or will be restarted. */
-static bool is_good(const struct mps_daemon_status *daemon)
+static bool process_is_good(const struct mps_daemon_status *daemon)
 {
         return daemon->state == MPS_READY || daemon->state == MPS_DRAINING;
 }
@@ -57,14 +57,14 @@ static bool is_good(const struct mps_daemon_status *daemon)
 static bool all_are_ready(const struct mps_status *status)
 {
         for (size_t i = 0; i < status->n_daemons; i++)
-                if (!is_good(&status->daemons[i]))
+                if (!process_is_good(&status->daemons[i]))
                         return false;
         return status->generation > 0;
 }
 
 /* ---- metrics ---- */
 
-static char *write_metrics(void *data)
+static char *process_write_metrics(void *data)
 {
         struct mps_process *process = data;
 
@@ -84,7 +84,7 @@ static char *find_ailment(void *data)
                         hang_seconds(&call, gpu_call_now_ms()));
         }
         for (size_t i = 0; i < status->n_daemons; i++)
-                if (!is_good(&status->daemons[i]))
+                if (!process_is_good(&status->daemons[i]))
                         return xasprintf("the MPS daemon %s is in state %s: %s", status->daemons[i].name,
                                 mps_state_name(status->daemons[i].state),
                                 status->daemons[i].reason ? status->daemons[i].reason : "-");
@@ -97,7 +97,7 @@ static int serve_metrics(struct mps_process *process, struct error *err)
         const struct metrics_http_options options = {
                 .loop = &process->loop,
                 .address = address,
-                .metrics = write_metrics,
+                .metrics = process_write_metrics,
                 .unhealthy_reason = find_ailment,
                 .data = process,
         };
@@ -180,7 +180,7 @@ static void on_process_signal(uv_signal_t *handle, int number)
 /* ---- start ---- */
 
 /* The daemons get an environment of their own; from ours only the library paths and what the simulation reads. */
-static const char **pick_environment(struct arena *arena)
+static const char **process_pick_environment(struct arena *arena)
 {
         static const char *const names[] = {"LD_LIBRARY_PATH", "WARPSHARE_MPS_SIM"};
         const char **picked = ARENA_ARRAY(arena, const char *, ARRAY_SIZE(names) + 1);
@@ -219,7 +219,7 @@ static int process_start(struct mps_process *process, struct error *err)
                 .driver_root = process->options.driver_root,
                 .system_root = process->options.system_root,
                 .nvml_library = process->options.nvml_library,
-                .environment = pick_environment(&arena),
+                .environment = process_pick_environment(&arena),
                 .enter_shm = process->options.has_own_shm ? "/proc/self/exe" : NULL,
                 .shm_kib = process->options.shm_kib,
                 .sets_compute_mode = process->options.sets_compute_mode,

@@ -19,7 +19,7 @@ static void add_age(struct columns *columns, int64_t seconds)
                 columns_add(columns, "%" PRId64 "d", seconds / 86400);
 }
 
-static bool is_on_unit(const struct mps_daemon_status *daemon, const struct mps_client *client, const char *unit)
+static bool table_is_on_unit(const struct mps_daemon_status *daemon, const struct mps_client *client, const char *unit)
 {
         return client->unit ? strcmp(client->unit, unit) == 0 : daemon->n_units == 1;
 }
@@ -63,7 +63,7 @@ static void add_daemon_row(struct columns *columns, const struct mps_daemon_stat
         uint64_t bytes = 0;
 
         for (size_t i = 0; unit && i < daemon->n_clients; i++)
-                if (is_on_unit(daemon, &daemon->clients[i], unit)) {
+                if (table_is_on_unit(daemon, &daemon->clients[i], unit)) {
                         clients++;
                         bytes += daemon->clients[i].memory == UINT64_MAX ? 0 : daemon->clients[i].memory;
                 }

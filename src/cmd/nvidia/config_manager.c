@@ -421,7 +421,7 @@ static const char help[] =
         "klog's format.\n"
         "\n";
 
-static int check_values(const struct command_call *call, int64_t *number, struct error *err)
+static int config_manager_check_values(const struct command_call *call, int64_t *number, struct error *err)
 {
         const char *const *values = call->values;
         static const enum own_option needed[] = {LABEL, SOURCE, PLACE};
@@ -442,7 +442,7 @@ static int config_manager_run(struct command_call *call, struct error *err)
 {
         int64_t number;
 
-        if (check_values(call, &number, err) < 0)
+        if (config_manager_check_values(call, &number, err) < 0)
                 return COMMAND_REFUSED;
         return run_manager(call, (int)number);
 }

@@ -204,7 +204,7 @@ static int read_wishes(
 /* ---- stop ---- */
 
 /* Cleans up as NVIDIA's program does: removes its file, and a folder beside it that its old versions created. */
-static void remove_file(const struct wishes *wishes)
+static void gpu_feature_discovery_remove_file(const struct wishes *wishes)
 {
         _free_ char *folder = file_folder(wishes->file);
         _free_ char *old = xasprintf("%s/" OLD_FOLDER, folder);
@@ -232,7 +232,7 @@ static void gpu_feature_discovery_stop(struct discovery *discovery, int status)
         discovery->client = kube_client_close(discovery->client, NULL, NULL);
         gpu_monitor_close(discovery->monitor, NULL, NULL);
         if (status == 0)
-                remove_file(&discovery->wishes);
+                gpu_feature_discovery_remove_file(&discovery->wishes);
         log_info("Exiting");
 }
 
@@ -245,7 +245,7 @@ static void on_published_once(const struct error *error, void *data)
         gpu_feature_discovery_stop(data, error ? EXIT_FAILED : 0);
 }
 
-static void put_labels(struct discovery *discovery, const struct plan *plan)
+static void gpu_feature_discovery_put_labels(struct discovery *discovery, const struct plan *plan)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         const struct labels_source source = {
@@ -274,13 +274,13 @@ static void gpu_feature_discovery_apply(struct discovery *discovery)
 
         if (plan_build(&plan, &arena, config, discovery->inventory, settings_warn, NULL, &err) == 0) {
                 complaint_settle(&discovery->bad_plan);
-                put_labels(discovery, plan);
+                gpu_feature_discovery_put_labels(discovery, plan);
                 plan_done(plan);
                 return;
         }
         complain(&discovery->bad_plan, "no plan can be made", &err);
         if (labels_layout_is_invalid(config, discovery->inventory))
-                put_labels(discovery, NULL);
+                gpu_feature_discovery_put_labels(discovery, NULL);
         else if (discovery->wishes.is_once)
                 gpu_feature_discovery_stop(discovery, EXIT_FAILED);
 }
@@ -316,7 +316,7 @@ static void on_gpu_feature_discovery_unavailable(const char *reason, void *data)
         }
         log_warn("NVML cannot be used, will try again", LOG_STR("reason", reason));
         if (!discovery->inventory)
-                put_labels(discovery, NULL);
+                gpu_feature_discovery_put_labels(discovery, NULL);
 }
 
 static void on_gpu_feature_discovery_health(
@@ -368,7 +368,7 @@ static int gpu_feature_discovery_load(struct discovery *discovery, struct error 
         node_log_config(settings->config);
         if (discovery->settings && before.output == LABELS_FILE &&
                 (wishes.output != LABELS_FILE || strcmp(wishes.file, before.file) != 0))
-                remove_file(&before);
+                gpu_feature_discovery_remove_file(&before);
         settings_unref(discovery->settings);
         discovery->settings = settings;
         discovery->wishes = wishes;
@@ -415,7 +415,7 @@ static void on_gpu_feature_discovery_signal(uv_signal_t *signal, int number)
 
 /* ---- start ---- */
 
-static int watch_file(struct discovery *discovery, struct error *err)
+static int gpu_feature_discovery_watch_file(struct discovery *discovery, struct error *err)
 {
         const struct filewatch_options options = {
                 .path = option_set_get(discovery->options, "config-file"),
@@ -450,7 +450,7 @@ static int gpu_feature_discovery_start(struct discovery *discovery, struct error
 
         if (signals_listen(&discovery->signals, &discovery->loop, on_gpu_feature_discovery_signal, discovery, err) <
                         0 ||
-                watch_file(discovery, err) < 0 || gpu_feature_discovery_load(discovery, err) < 0)
+                gpu_feature_discovery_watch_file(discovery, err) < 0 || gpu_feature_discovery_load(discovery, err) < 0)
                 return -1;
         config = discovery->settings->config;
         monitor.library = config->nvml_library;

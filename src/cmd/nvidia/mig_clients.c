@@ -61,7 +61,7 @@ void mig_clients_name(struct names *names, const json_t *node, const json_t *pod
 }
 
 /* It becomes an argument of systemctl, as root of the host. */
-static bool is_unit(const char *name)
+static bool mig_clients_is_unit(const char *name)
 {
         return name && *name && *name != '-' && strlen(name) < 256 &&
                strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_.\\@") == strlen(name);
@@ -89,7 +89,7 @@ int mig_clients_read(
         for (size_t i = 0; i < json_array_size(services); i++) {
                 const char *name = json_string_value(json_array_get(services, i));
 
-                if (!is_unit(name))
+                if (!mig_clients_is_unit(name))
                         return error_set(err, ERROR_INVALID, "GPU clients '%s' line %d: not the name of a service",
                                 path, yaml_line_at(yaml, services, i));
                 names[i] = arena_strdup(arena, name);

@@ -153,7 +153,7 @@ static enum mig_phase phase_of(const struct mig_program *program)
         return mig_run_manager(program->run)->phase;
 }
 
-static bool is_on(const struct mig_program *program, enum own_option option)
+static bool mig_manager_is_on(const struct mig_program *program, enum own_option option)
 {
         return strcmp(program->values[option], "true") == 0;
 }
@@ -351,7 +351,7 @@ static void tell_host(const struct mig_program *program)
                 log_warn("the MIG service of the host keeps its configuration", LOG_ERR(&err));
 }
 
-static void on_run_changed(bool has_begun, void *data)
+static void mig_manager_on_run_changed(bool has_begun, void *data)
 {
         struct mig_program *program = data;
         const struct mig_manager *manager = mig_run_manager(program->run);
@@ -368,7 +368,7 @@ static void on_run_changed(bool has_begun, void *data)
                 again(program, 0, wait_for_components);
                 break;
         case MIG_RELEASING:
-                if (is_on(program, SHUTDOWN))
+                if (mig_manager_is_on(program, SHUTDOWN))
                         mig_services_stop(program->services);
                 else
                         mig_run_event(program->run, MIG_EVENT_RELEASED, NULL);
@@ -408,9 +408,9 @@ static void on_configurations(const char *file, void *data)
                 .reading = program->reading,
                 .file = file,
                 .state_directory = state,
-                .mode_change = is_on(program, REBOOT) ? "reboot" : "reset",
-                .may_reboot = is_on(program, REBOOT),
-                .changed = on_run_changed,
+                .mode_change = mig_manager_is_on(program, REBOOT) ? "reboot" : "reset",
+                .may_reboot = mig_manager_is_on(program, REBOOT),
+                .changed = mig_manager_on_run_changed,
                 .data = program,
         };
 
@@ -478,7 +478,7 @@ static int open_services(struct mig_program *program, struct error *err)
                 .done = on_services,
                 .data = program};
 
-        if (is_on(program, SHUTDOWN) && *program->values[CLIENTS_FILE] &&
+        if (mig_manager_is_on(program, SHUTDOWN) && *program->values[CLIENTS_FILE] &&
                 mig_clients_read(
                         &options.names, &options.n_names, &program->arena, program->values[CLIENTS_FILE], err) < 0)
                 return -1;
@@ -505,7 +505,7 @@ static int mig_program_start(struct mig_program *program, const struct option_se
         return 0;
 }
 
-static int run_program(const struct option_set *set, const char *const *values)
+static int mig_manager_run_program(const struct option_set *set, const char *const *values)
 {
         struct mig_program program = {.values = values,
                 .node_name = option_set_value(set, "node-name"),
@@ -519,7 +519,7 @@ static int run_program(const struct option_set *set, const char *const *values)
         uv_timer_init(&program.loop, &program.timer);
         program.timer.data = &program;
         log_info("Starting " PROGRAM, LOG_STR("version", "Warpshare " WARPSHARE_VERSION));
-        if (is_on(&program, CDI))
+        if (mig_manager_is_on(&program, CDI))
                 log_warn("CDI_ENABLED: the specification of management devices is not written");
         if (mig_program_start(&program, set, &err) < 0) {
                 log_error("cannot start", LOG_ERR(&err));
@@ -553,7 +553,7 @@ static int mig_program_run(struct command_call *call, struct error *err)
                 return command_refuse(err, "node-name: is needed, use --node-name or NODE_NAME");
         if (*values[CONFIG_FILE] && access(values[CONFIG_FILE], R_OK) < 0)
                 return command_refuse(err, "config-file: '%s' cannot be read", values[CONFIG_FILE]);
-        return run_program(&call->set, values);
+        return mig_manager_run_program(&call->set, values);
 }
 
 static int mig_program_begin(int argc, char **argv)

@@ -55,7 +55,7 @@ static void serve_argument(const void *message, size_t size UNUSED, struct strbu
 /* ---- the search ---- */
 
 /* Its pod, or its user where it has none. */
-static const char *owner_of(struct search *search, pid_t pid, const char *pod)
+static const char *process_find_owner_of(struct search *search, pid_t pid, const char *pod)
 {
         const char *path = arena_printf(&search->arena, "%s/proc/%d", search->root, (int)pid);
         struct stat status = {.st_uid = 0};
@@ -69,7 +69,7 @@ static const char *owner_of(struct search *search, pid_t pid, const char *pod)
 static const char *read_argument(struct search *search, pid_t pid, const char *pod)
 {
         _cleanup_(strbuf_done) struct strbuf answer = STRBUF_INIT;
-        const char *owner = owner_of(search, pid, pod);
+        const char *owner = process_find_owner_of(search, pid, pod);
         struct error err;
 
         if (map_find(&search->left_out, owner))

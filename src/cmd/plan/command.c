@@ -78,7 +78,7 @@ struct warnings {
         struct plan_view *view;
 };
 
-static void add_warning(const char *text, void *data)
+static void plan_add_warning(const char *text, void *data)
 {
         struct warnings *warnings = data;
         struct plan_view *view = warnings->view;
@@ -97,20 +97,20 @@ static void warn_about_gpus(struct warnings *warnings, const struct inventory *i
                 const struct gpu *gpu = &inventory->gpus[i];
 
                 if (gpu->failure)
-                        add_warning(arena_printf(warnings->arena, "GPU %u (%s) cannot be used: %s", gpu->index,
-                                            gpu->uuid, gpu->failure),
+                        plan_add_warning(arena_printf(warnings->arena, "GPU %u (%s) cannot be used: %s", gpu->index,
+                                                 gpu->uuid, gpu->failure),
                                 warnings);
         }
 }
 
 /* ---- the node ---- */
 
-static bool is_set(const char *const *values, size_t position)
+static bool plan_is_set(const char *const *values, size_t position)
 {
         return values[position] != own[position].fallback;
 }
 
-static bool is_word(const char *text, const char *const *words)
+static bool plan_is_word(const char *text, const char *const *words)
 {
         for (; *words; words++)
                 if (strcasecmp(*words, text) == 0)
@@ -140,7 +140,7 @@ static int check_model(const char *model, struct error *err)
 {
         const char *nearest;
 
-        if (is_word(model, simulator_models))
+        if (plan_is_word(model, simulator_models))
                 return 0;
         nearest = find_model_like(model);
         return error_set(err, ERROR_INVALID, "model: '%.40s' is not known%s%s%s; --help lists all", model,
@@ -170,7 +170,7 @@ static bool has_simulated_gpus(const char *const *values)
 }
 
 /* Checks the command line, before anything is opened. */
-static int check_values(const struct command_call *call, struct error *err)
+static int plan_check_values(const struct command_call *call, struct error *err)
 {
         const char *const *values = call->values;
         uint64_t gpus;
@@ -178,7 +178,7 @@ static int check_values(const struct command_call *call, struct error *err)
         if (has_simulated_gpus(values) && *values[SCENARIO])
                 return error_set(err, ERROR_INVALID, "%s and --scenario: only one of them",
                         *values[MODEL] ? "--model" : "--memory, --sms");
-        if (!has_simulated_gpus(values) && (is_set(values, GPUS) || is_set(values, DRIVER)))
+        if (!has_simulated_gpus(values) && (plan_is_set(values, GPUS) || plan_is_set(values, DRIVER)))
                 return error_set(err, ERROR_INVALID, "--gpus and --driver are of a simulated node: they need --model");
         if ((*values[MODEL] && check_model(values[MODEL], err) < 0) || check_sizes(call, err) < 0 ||
                 command_number(call, GPUS, "", 1, MAX_GPUS, &gpus, err) < 0)
@@ -254,11 +254,12 @@ static int plan_show(struct command_call *call, struct plan_view *view, struct e
         if (simulate(set, values, view, arena, err) < 0)
                 return -1;
         rc = config_record_of_node(&text, set, arena, err);
-        if (rc < 0 || config_build_text(set, rc == 0 ? &text : NULL, arena, &config, add_warning, &warnings, err) < 0)
+        if (rc < 0 ||
+                config_build_text(set, rc == 0 ? &text : NULL, arena, &config, plan_add_warning, &warnings, err) < 0)
                 return -1;
         if (node_read(&inventory, config, err) < 0)
                 return view->simulated ? -1 : error_prefix(err, "this node (--model plans for a simulated one)");
-        if (plan_build(&plan, arena, config, inventory, add_warning, &warnings, err) < 0)
+        if (plan_build(&plan, arena, config, inventory, plan_add_warning, &warnings, err) < 0)
                 return -1;
         warn_about_gpus(&warnings, inventory);
         view->plan = plan;
@@ -266,7 +267,7 @@ static int plan_show(struct command_call *call, struct plan_view *view, struct e
         if (config->dra.enabled) {
                 struct dra_options options = dra_options_from(config, inventory, NULL, 0, arena);
 
-                if (is_set(values, KUBERNETES) && dra_release_forgets_shares(values[KUBERNETES]))
+                if (plan_is_set(values, KUBERNETES) && dra_release_forgets_shares(values[KUBERNETES]))
                         options.forgetful = values[KUBERNETES];
                 view->dra = dra_layout_build(arena, inventory, &options);
         }
@@ -280,7 +281,7 @@ static int plan_run(struct command_call *call, struct error *err)
         struct plan_view view = {0};
 
         call->set.is_read_only = true;
-        if (check_values(call, err) < 0 || plan_counts_read(&view, call->values[REPLICAS], err) < 0)
+        if (plan_check_values(call, err) < 0 || plan_counts_read(&view, call->values[REPLICAS], err) < 0)
                 return COMMAND_REFUSED;
         return plan_show(call, &view, err);
 }

@@ -11,7 +11,7 @@
 #define MIB (UINT64_C(1) << 20)
 #define UNKNOWN_NODE "node" /* where the node has no name yet */
 
-static uint64_t consumed(const struct dra_device *device, const char *counter)
+static uint64_t dra_consumed(const struct dra_device *device, const char *counter)
 {
         for (size_t i = 0; i < device->n_consumes; i++)
                 if (strcmp(device->consumes[i].name, counter) == 0)
@@ -26,7 +26,8 @@ bool plan_dra_excludes(const struct dra_device *a, const struct dra_device *b)
         if (!set || set != b->counter_set || strcmp(a->name, b->name) == 0)
                 return false;
         for (size_t i = 0; i < set->n_counters; i++)
-                if (consumed(a, set->counters[i].name) + consumed(b, set->counters[i].name) > set->counters[i].value)
+                if (dra_consumed(a, set->counters[i].name) + dra_consumed(b, set->counters[i].name) >
+                        set->counters[i].value)
                         return true;
         return false;
 }

@@ -6,12 +6,12 @@
 #include "plan/capability.h"
 #include "plan/allocations.h"
 
-static json_t *number_or_null(uint64_t number)
+static json_t *json_number_or_null(uint64_t number)
 {
         return number ? json_integer((json_int_t)number) : json_null();
 }
 
-static json_t *percent(unsigned int permille)
+static json_t *json_percent(unsigned int permille)
 {
         return json_real(permille / 10.0);
 }
@@ -23,8 +23,8 @@ static json_t *share_json(const struct resource *resource, const struct unit *un
 
         if (refusal)
                 return json_pack("{s:i, s:s}", "replicas", (int)k, "refusedBy", refusal);
-        return json_pack("{s:i, s:o, s:o, s:o}", "replicas", (int)k, "memoryMiB", number_or_null(share.memory_mib),
-                "threadsPercent", percent(share.threads_permille), "sms", number_or_null(share.sms));
+        return json_pack("{s:i, s:o, s:o, s:o}", "replicas", (int)k, "memoryMiB", json_number_or_null(share.memory_mib),
+                "threadsPercent", json_percent(share.threads_permille), "sms", json_number_or_null(share.sms));
 }
 
 static json_t *unit_json(const struct plan_view *view, const struct resource *resource, const struct unit *unit)
@@ -36,7 +36,7 @@ static json_t *unit_json(const struct plan_view *view, const struct resource *re
         json_t *shares = json_array();
         json_t *json = json_pack("{s:s, s:s, s:s, s:s?, s:o, s:o, s:b, s:i}", "uuid", unit->uuid, "index", unit->index,
                 "gpu", unit->gpu->name, "migProfile", unit->mig ? unit->mig->profile : NULL, "memoryMiB",
-                number_or_null(unit->memory >> 20), "sms", number_or_null(sm_count(unit)), "shared",
+                json_number_or_null(unit->memory >> 20), "sms", json_number_or_null(sm_count(unit)), "shared",
                 unit->shared != NULL, "replicas", (int)unit->replicas);
 
         if (unit->shared && resource->strategy == SHARING_MPS)
@@ -65,9 +65,9 @@ static json_t *resource_json(const struct plan_view *view, const struct resource
         json_object_update_new(
                 json, json_pack("{s:s, s:b, s:o, s:I, s:I, s:I, s:o}", "placement", placement_name(resource->placement),
                               "failRequestsGreaterThanOne", resource->fail_requests_greater_than_one, "maxPerRequest",
-                              number_or_null(resource->max_per_request), "devices", (json_int_t)resource->n_devices,
-                              "reserved", (json_int_t)allocations_n_reserved(resource), "advertised",
-                              (json_int_t)plan_advertised(resource), "units", units));
+                              json_number_or_null(resource->max_per_request), "devices",
+                              (json_int_t)resource->n_devices, "reserved", (json_int_t)allocations_n_reserved(resource),
+                              "advertised", (json_int_t)plan_advertised(resource), "units", units));
         return json;
 }
 
@@ -77,9 +77,9 @@ static json_t *daemon_json(const struct mps_daemon_wanted *daemon)
 
         for (size_t i = 0; i < daemon->n_units; i++)
                 json_array_append_new(units, json_pack("{s:s, s:o}", "uuid", daemon->units[i].uuid, "mostMemoryMiB",
-                                                     number_or_null(daemon->units[i].limit_mib)));
+                                                     json_number_or_null(daemon->units[i].limit_mib)));
         return json_pack("{s:s, s:s, s:o, s:o}", "name", daemon->name, "resource", daemon->resource,
-                "mostThreadsPercent", percent(daemon->threads_permille), "units", units);
+                "mostThreadsPercent", json_percent(daemon->threads_permille), "units", units);
 }
 
 static json_t *dra_json(const struct plan_view *view)

@@ -34,7 +34,7 @@ static const char *what(const struct unit *unit)
         return unit->mig && unit->mig->profile ? unit->mig->profile : unit->gpu->name;
 }
 
-static unsigned int clients_of(const struct look *look, const struct unit *unit)
+static unsigned int table_clients_of(const struct look *look, const struct unit *unit)
 {
         return capability_clients(unit, look->view->plan->inventory->driver_version);
 }
@@ -43,7 +43,7 @@ static bool is_alike(const struct look *look, const struct unit *a, const struct
 {
         return strcmp(a->gpu->name, b->gpu->name) == 0 && strcmp(what(a), what(b)) == 0 && a->memory == b->memory &&
                a->replicas == b->replicas && a->shared == b->shared && sm_count(a) == sm_count(b) &&
-               a->gpu->compute_major == b->gpu->compute_major && clients_of(look, a) == clients_of(look, b);
+               a->gpu->compute_major == b->gpu->compute_major && table_clients_of(look, a) == table_clients_of(look, b);
 }
 
 /* The first unit of |resource| that is like this one. */
@@ -136,7 +136,7 @@ static void add_count(struct columns *columns, unsigned int count)
 
 /* ---- a resource ---- */
 
-static void put_units(const struct look *look, const struct resource *resource)
+static void table_put_units(const struct look *look, const struct resource *resource)
 {
         static const struct column list[] = {{"UNITS", false}, {"WHAT", false}, {"MEMORY", true}, {"RESERVED", true},
                 {"SMS", true}, {"REPLICAS", true}, {"MAX CLIENTS", true}, {"TIER", false}};
@@ -158,7 +158,7 @@ static void put_units(const struct look *look, const struct resource *resource)
                         is_mps && resource->provisioning != PROVISIONING_UNIFORM ? budget_reserve_mib(unit) : 0, "-");
                 add_count(&columns, sm_count(unit));
                 add_count(&columns, unit->shared ? unit->replicas : 0);
-                add_count(&columns, is_mps ? clients_of(look, unit) : 0);
+                add_count(&columns, is_mps ? table_clients_of(look, unit) : 0);
                 columns_add(&columns, "%s", is_mps ? share_promise(look->view->plan, resource, unit) : "-");
         }
         columns_print(look->text, &columns, "  ", look->has_colours);
@@ -182,7 +182,7 @@ static void add_refusal(struct columns *columns, const struct resource *resource
         columns_add(columns, "refused by %s", plan_refusal(resource, most + 1));
 }
 
-static void add_share(
+static void table_add_share(
         const struct look *look, struct columns *columns, const struct resource *resource, const struct unit *unit)
 {
         unsigned int counts[PLAN_VIEW_COUNTS_MAX];
@@ -211,7 +211,7 @@ static void put_shares(const struct look *look, const struct resource *resource)
         columns_init(&columns, list, ARRAY_SIZE(list));
         for (size_t i = 0; i < resource->n_units; i++)
                 if (resource->units[i].shared && is_first(look, resource, i))
-                        add_share(look, &columns, resource, &resource->units[i]);
+                        table_add_share(look, &columns, resource, &resource->units[i]);
         strbuf_putc(look->text, '\n');
         columns_print(look->text, &columns, "  ", look->has_colours);
         columns_done(&columns);
@@ -250,7 +250,7 @@ static void put_ceilings(const struct look *look, const struct resource *resourc
                 strbuf_puts(look->text, "all of the memory.\n");
 }
 
-static void put_resource(const struct look *look, const struct resource *resource)
+static void table_put_resource(const struct look *look, const struct resource *resource)
 {
         size_t advertised = plan_advertised(resource);
 
@@ -268,7 +268,7 @@ static void put_resource(const struct look *look, const struct resource *resourc
         if (resource->strategy != SHARING_NONE)
                 put_sharing(look, resource);
         strbuf_putc(look->text, '\n');
-        put_units(look, resource);
+        table_put_units(look, resource);
         if (resource->strategy == SHARING_MPS)
                 put_shares(look, resource);
         if (resource->provisioning == PROVISIONING_DECLARED)
@@ -357,7 +357,7 @@ void plan_table_print(struct strbuf *text, const struct plan_view *view, bool ha
                                           ? "\nno resource of the device plugin: DRA has all GPUs\n"
                                           : "\nno resource: nothing is advertised to kubelet\n");
         for (size_t i = 0; i < view->plan->n_resources; i++)
-                put_resource(&look, &view->plan->resources[i]);
+                table_put_resource(&look, &view->plan->resources[i]);
         put_daemons(&look);
         put_dra(&look);
         if (view->n_warnings)

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "plan/allocations.h"
 
-static int read_count(struct plan_count *ret, const char *word, struct error *err)
+static int view_read_count(struct plan_count *ret, const char *word, struct error *err)
 {
         uint64_t number;
 
@@ -35,7 +35,7 @@ int plan_counts_read(struct plan_view *view, const char *text, struct error *err
         while ((word = strsep(&rest, ","))) {
                 if (view->n_counts == PLAN_VIEW_COUNTS_MAX)
                         return error_set(err, ERROR_INVALID, "replicas: more than %u counts", PLAN_VIEW_COUNTS_MAX);
-                if (read_count(&view->counts[view->n_counts++], word, err) < 0)
+                if (view_read_count(&view->counts[view->n_counts++], word, err) < 0)
                         return -1;
         }
         return 0;

@@ -95,7 +95,7 @@ static int read_seconds(size_t position, const char *text, unsigned int *ret, st
         return 0;
 }
 
-static int read_memory(struct probe_options *options, const char *text, struct error *err)
+static int probe_read_memory(struct probe_options *options, const char *text, struct error *err)
 {
         uint64_t value;
 
@@ -147,7 +147,7 @@ static int read_work(struct probe_options *options, const char *const *values, s
         return 0;
 }
 
-static const char *path_of(const char *value)
+static const char *probe_path_of(const char *value)
 {
         return *value ? value : NULL;
 }
@@ -161,13 +161,13 @@ static int read_options(struct probe_options *options, const struct command_call
                 .memory = PROBE_MEMORY_CAREFUL,
                 .window = USUAL_WINDOW,
                 .json = command_is_set(call, JSON),
-                .cuda_library = path_of(values[LIBCUDA]),
-                .nvml_library = path_of(values[LIBNVML]),
+                .cuda_library = probe_path_of(values[LIBCUDA]),
+                .nvml_library = probe_path_of(values[LIBNVML]),
         };
         if (!text_to_uint(values[DEVICE], 255, &device))
                 return refuse_value(DEVICE, values[DEVICE], "a number from 0 to 255", err);
         options->device = (unsigned int)device;
-        if (*values[MEMORY] && read_memory(options, values[MEMORY], err) < 0)
+        if (*values[MEMORY] && probe_read_memory(options, values[MEMORY], err) < 0)
                 return -1;
         if (command_is_set(call, NO_MEMORY))
                 options->memory = PROBE_MEMORY_NONE;

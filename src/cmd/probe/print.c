@@ -10,7 +10,7 @@
 /* ---- JSON ---- */
 
 /* 0 means unknown. */
-static json_t *number_or_null(uint64_t value)
+static json_t *print_number_or_null(uint64_t value)
 {
         return value ? json_integer((json_int_t)value) : json_null();
 }
@@ -25,7 +25,7 @@ static json_t *mps_or_null(int mps)
         return mps < 0 ? json_null() : json_boolean(mps);
 }
 
-static json_t *device_of(const struct probe_report *report)
+static json_t *print_device_of(const struct probe_report *report)
 {
         const struct measure_facts *facts = &report->result->facts;
         char capability[32];
@@ -38,7 +38,7 @@ static json_t *device_of(const struct probe_report *report)
                 "computeCapability", capability, "cuda", cuda);
 }
 
-static json_t *memory_of(const struct probe_result *result)
+static json_t *print_memory_of(const struct probe_result *result)
 {
         json_t *memory = json_pack("{s:I,s:I}", "totalMib", (json_int_t)(result->facts.memory >> 20), "freeMib",
                 (json_int_t)(result->facts.memory_free >> 20));
@@ -77,8 +77,8 @@ static json_t *granted_of(const struct granted *granted)
 {
         return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "threadPercentage",
                 granted->threads_permille ? json_real(granted->threads_permille / 10.0) : json_null(), "memoryMib",
-                number_or_null(granted->memory_mib), "multiprocessors", number_or_null(granted->sms), "tier",
-                text_or_null(granted->tier), "replicas", text_or_null(granted->replicas), "fraction",
+                print_number_or_null(granted->memory_mib), "multiprocessors", print_number_or_null(granted->sms),
+                "tier", text_or_null(granted->tier), "replicas", text_or_null(granted->replicas), "fraction",
                 text_or_null(granted->fraction));
 }
 
@@ -96,14 +96,14 @@ static void add_measurements(json_t *root, const struct probe_report *report)
 {
         const struct probe_result *result = report->result;
 
-        json_object_set_new(root, "device", device_of(report));
+        json_object_set_new(root, "device", print_device_of(report));
         json_object_set_new(root, "mps", mps_or_null(result->facts.mps));
         json_object_set_new(root, "multiprocessors",
-                json_pack("{s:o,s:o,s:i,s:o,s:i,s:i}", "unit", number_or_null(result->unit_sms), "allocated",
-                        number_or_null(report->verdict.sms), "reported", (int)result->facts.sms, "affinity",
-                        number_or_null(result->facts.affinity_sms), "atOnce", (int)result->places.at_once, "seen",
+                json_pack("{s:o,s:o,s:i,s:o,s:i,s:i}", "unit", print_number_or_null(result->unit_sms), "allocated",
+                        print_number_or_null(report->verdict.sms), "reported", (int)result->facts.sms, "affinity",
+                        print_number_or_null(result->facts.affinity_sms), "atOnce", (int)result->places.at_once, "seen",
                         (int)result->places.seen));
-        json_object_set_new(root, "memory", memory_of(result));
+        json_object_set_new(root, "memory", print_memory_of(result));
         json_object_set_new(root, "bandwidthGbs", json_real(result->bandwidth));
         json_object_set_new(root, "throughput", rate_of(report));
         json_object_set_new(root, "allocation", granted_of(&result->granted));
@@ -117,7 +117,7 @@ static json_t *error_of(const struct probe_report *report)
         const struct cuda_trouble *trouble = result->failed ? cuda_trouble(result->code) : NULL;
 
         return json_pack("{s:o,s:o,s:o,s:s}", "code",
-                result->failed ? number_or_null((uint64_t)result->code) : json_null(), "name",
+                result->failed ? print_number_or_null((uint64_t)result->code) : json_null(), "name",
                 trouble ? json_string(trouble->name) : json_null(), "call", text_or_null(result->call), "text",
                 report->failure);
 }

@@ -33,7 +33,7 @@ const char *const probe_step_names[PROBE_STEPS] = {
         [PROBE_STEP_NVML] = "NVML",
 };
 
-static void begin(const struct probe *probe, enum probe_step step)
+static void work_begin(const struct probe *probe, enum probe_step step)
 {
         gpu_call_about(CALL_ON_DRIVER, step, NULL);
         gpu_call_begin(probe_step_names[step], step == PROBE_STEP_WORK ? probe->options->work_ms : 0);
@@ -57,10 +57,10 @@ static int work_start(struct probe *probe, struct error *err)
 {
         struct probe_result *result = probe->result;
 
-        begin(probe, PROBE_STEP_LIBRARY);
+        work_begin(probe, PROBE_STEP_LIBRARY);
         if (cuda_open(&probe->cuda, probe->options->cuda_library, err) < 0)
                 return -1;
-        begin(probe, PROBE_STEP_INIT);
+        work_begin(probe, PROBE_STEP_INIT);
         if (measure_init(&probe->measure, &probe->cuda, (int)probe->options->device, &result->facts, err) < 0)
                 return -1;
         if (granted_read(&result->granted, from_environment, NULL, (int)probe->options->device, result->facts.uuid,
@@ -69,10 +69,10 @@ static int work_start(struct probe *probe, struct error *err)
                 return -1;
         }
         result->socket = has_socket(&result->granted);
-        begin(probe, PROBE_STEP_CONTEXT);
+        work_begin(probe, PROBE_STEP_CONTEXT);
         if (measure_create_context(&probe->measure, &result->facts, err) < 0)
                 return -1;
-        begin(probe, PROBE_STEP_PROGRAM);
+        work_begin(probe, PROBE_STEP_PROGRAM);
         return measure_load(&probe->measure, err);
 }
 
@@ -94,16 +94,16 @@ static int measure_all(struct probe *probe, struct error *err)
 {
         struct probe_result *result = probe->result;
 
-        begin(probe, PROBE_STEP_SMS);
+        work_begin(probe, PROBE_STEP_SMS);
         if (measure_find_places(&probe->measure, &result->places, err) < 0)
                 return -1;
         if (probe->options->memory != PROBE_MEMORY_NONE) {
-                begin(probe, PROBE_STEP_MEMORY);
+                work_begin(probe, PROBE_STEP_MEMORY);
                 if (measure_try_memory(&probe->measure, memory_ceiling(probe), &result->memory, err) < 0)
                         return -1;
                 result->has_memory = true;
         }
-        begin(probe, PROBE_STEP_BANDWIDTH);
+        work_begin(probe, PROBE_STEP_BANDWIDTH);
         return measure_bandwidth(&probe->measure, &result->bandwidth, err);
 }
 
@@ -115,7 +115,7 @@ static int work_run(struct probe *probe, struct error *err)
         if (work_start(probe, err) < 0)
                 return -1;
         if (options->kind == PROBE_FAULT) {
-                begin(probe, PROBE_STEP_FAULT);
+                work_begin(probe, PROBE_STEP_FAULT);
                 /* A broken context is the expected result here, and cannot be destroyed any more. */
                 if (measure_fault(&probe->measure, &fault) < 0)
                         snprintf(probe->result->fault, sizeof(probe->result->fault), "%s", fault.text);
@@ -123,19 +123,19 @@ static int work_run(struct probe *probe, struct error *err)
         }
         if (options->kind == PROBE_ALL && measure_all(probe, err) < 0)
                 return -1;
-        begin(probe, PROBE_STEP_WORK);
+        work_begin(probe, PROBE_STEP_WORK);
         if (options->kind == PROBE_SWEEP) {
                 if (measure_sweep(&probe->measure, options->seconds, options->begin_at, &probe->result->sweep, err) < 0)
                         return -1;
         } else if (measure_work(&probe->measure, options->seconds, options->window, options->begin_at,
                            &probe->result->rate, err) < 0)
                 return -1;
-        begin(probe, PROBE_STEP_END);
+        work_begin(probe, PROBE_STEP_END);
         return measure_destroy_context(&probe->measure, err);
 }
 
 /* SMs of the whole unit. CUDA reports a UUID, but not whether it is a GPU's or a MIG device's. */
-static unsigned int read_unit(const struct nvml *nvml, const char *uuid)
+static unsigned int work_read_unit(const struct nvml *nvml, const char *uuid)
 {
         _free_ char *gpu = xasprintf("GPU-%s", uuid);
         _free_ char *mig = xasprintf("MIG-%s", uuid);
@@ -172,9 +172,9 @@ void probe_work(const struct probe_options *options, struct probe_result *result
         result->complete = true;
         if (probe.options->kind != PROBE_ALL)
                 return;
-        begin(&probe, PROBE_STEP_NVML);
+        work_begin(&probe, PROBE_STEP_NVML);
         if (nvml_open(&nvml, probe.options->nvml_library, NULL, &ignored) == 0) {
-                result->unit_sms = read_unit(nvml, result->facts.uuid);
+                result->unit_sms = work_read_unit(nvml, result->facts.uuid);
                 nvml_close(nvml);
         }
 }

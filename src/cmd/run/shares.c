@@ -29,13 +29,14 @@ static bool is_line(const char *text)
         return true;
 }
 
-static bool is_daemon(const char *text)
+static bool shares_is_daemon(const char *text)
 {
         return is_line(text) && text[0] != '/' && text[0] != '.' && !strstr(text, "/.");
 }
 
 static const struct json_text any = {.is = is_line, .most = 256, .must = "one line of at most", .is_repaired = true};
-static const struct json_text path = {.is = is_daemon, .most = 256, .must = "a path below the MPS root of at most"};
+static const struct json_text path = {
+        .is = shares_is_daemon, .most = 256, .must = "a path below the MPS root of at most"};
 
 static const struct json_field unit_fields[] = {
         JSON_TEXT("uuid", struct run_unit, uuid, any, .is_needed = true),
@@ -62,7 +63,7 @@ static const struct json_field share_fields[] = {
 };
 static const struct json_shape share_shape = JSON_SHAPE(struct run_share, share_fields);
 
-static int take(
+static int shares_take(
         const char *text, size_t size, struct arena *arena, const struct json_shape *shape, void *to, struct error *err)
 {
         struct json_in in = {.arena = arena, .err = err};
@@ -73,7 +74,7 @@ static int take(
         return in.is_bad ? -1 : 0;
 }
 
-static char *print(const struct json_shape *shape, const void *from)
+static char *shares_print(const struct json_shape *shape, const void *from)
 {
         json_t *object = json_object();
 
@@ -101,7 +102,7 @@ void run_sum(const struct run_unit *unit, const struct run_share *held, size_t n
 }
 
 /* What is left of |unit|; false: too little for |request|. */
-static bool has_room(const struct run_unit *unit, const struct run_share *held, size_t n_held,
+static bool shares_has_room(const struct run_unit *unit, const struct run_share *held, size_t n_held,
         const struct run_share *request, unsigned int *ret_permille, uint64_t *ret_mib)
 {
         uint64_t wanted = run_memory_mib(unit, request);
@@ -141,7 +142,7 @@ const struct run_unit *run_choose(const struct run_units *units, const struct ru
                         strbuf_printf(&left, "; the MPS daemon of GPU %s is not ready", unit->index);
                         continue;
                 }
-                if (has_room(unit, held, n_held, request, &permille, &mib)) {
+                if (shares_has_room(unit, held, n_held, request, &permille, &mib)) {
                         if (!best || permille < least) {
                                 best = unit;
                                 least = permille;
@@ -181,7 +182,7 @@ int run_units_read(struct run_units *ret, struct arena *arena, const char *root,
                         root);
         if (file_read(name, UNITS_LIMIT, &text, err) < 0)
                 return -1;
-        if (take(text.data, text.size, arena, &units_shape, ret, err) < 0)
+        if (shares_take(text.data, text.size, arena, &units_shape, ret, err) < 0)
                 return error_prefix(err, "%s", name);
         for (size_t i = 0; i < ret->n_units; i++)
                 ret->units[i].is_ready =
@@ -193,7 +194,7 @@ int run_units_write(const struct run_units *units, const char *root, struct erro
 {
         _free_ char *shares = xasprintf("%s/" RUN_SHARES_NAME, root);
         _free_ char *name = xasprintf("%s/" RUN_UNITS_NAME, root);
-        _free_ char *text = print(&units_shape, units);
+        _free_ char *text = shares_print(&units_shape, units);
 
         if (mkdir(shares, 0755) < 0 && errno != EEXIST)
                 return error_errno(err, errno, "make '%s'", shares);
@@ -229,7 +230,7 @@ static int read_share(struct run_share *ret, struct arena *arena, int folder, co
                 return 0;
         }
         size = pread(fd, text, sizeof(text), 0);
-        if (size <= 0 || take(text, (size_t)size, arena, &share_shape, ret, &ignored) < 0)
+        if (size <= 0 || shares_take(text, (size_t)size, arena, &share_shape, ret, &ignored) < 0)
                 return 0;
         ret->uid = is.st_uid;
         return 1;
@@ -267,7 +268,7 @@ int run_shares_read(
 
 int run_shares_hold(int *ret_fd, const char *root, const struct run_share *share, struct error *err)
 {
-        _free_ char *text = print(&share_shape, share);
+        _free_ char *text = shares_print(&share_shape, share);
         _free_ char *name = NULL;
         uint64_t random;
         int fd;

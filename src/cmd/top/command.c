@@ -91,7 +91,7 @@ static bool is_utf8(void)
         return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 }
 
-static char *print_table(const struct top *top, const struct top_wish *wish, struct arena *arena)
+static char *top_print_table(const struct top *top, const struct top_wish *wish, struct arena *arena)
 {
         struct top_lines lines = {.arena = arena};
         struct strbuf text = STRBUF_INIT;
@@ -116,7 +116,7 @@ static int show_once(const struct option_set *set, const char *output, const str
         if (strcmp(output, "json") == 0)
                 text = top_print_json(&top, wish);
         else
-                text = strcmp(output, "csv") == 0 ? top_print_csv(&top) : print_table(&top, wish, &arena);
+                text = strcmp(output, "csv") == 0 ? top_print_csv(&top) : top_print_table(&top, wish, &arena);
         fputs(text, stdout);
         fflush(stdout);
         return 0;
@@ -134,7 +134,7 @@ struct look {
         uint64_t at_ms;
 };
 
-static uint64_t now_ms(void)
+static uint64_t top_now_ms(void)
 {
         return uv_hrtime() / 1000000;
 }
@@ -153,7 +153,7 @@ static void look_again(struct look *look, const struct option_set *set, const st
                 look->page = page;
                 look->has_page = true;
         }
-        look->at_ms = now_ms();
+        look->at_ms = top_now_ms();
 }
 
 static void draw(const struct top_screen *screen, struct top_view *view, const struct look *look)
@@ -178,12 +178,12 @@ static void watch(const struct top_screen *screen, const struct option_set *set,
         top_view_init(&view, wish);
         view.wants_page = true;
         while (!view.is_over) {
-                uint64_t passed_ms = now_ms() - look.at_ms;
+                uint64_t passed_ms = top_now_ms() - look.at_ms;
 
                 if (view.wants_page || passed_ms >= interval_ms) {
                         look_again(&look, set, &view.wish);
                         view.wants_page = false;
-                        passed_ms = now_ms() - look.at_ms;
+                        passed_ms = top_now_ms() - look.at_ms;
                 }
                 draw(screen, &view, &look);
                 top_view_key(

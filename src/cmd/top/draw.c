@@ -136,7 +136,7 @@ static PRINTF_LIKE(2, 3) struct amount known(double value, const char *format, .
         return amount;
 }
 
-static struct amount percent(double part)
+static struct amount draw_percent(double part)
 {
         return known(part, "%.0f %%", part * 100);
 }
@@ -267,7 +267,7 @@ static void draw_unit(const struct drawing *drawing, const struct top_unit *top)
         if (unit->reserved > 0)
                 top_span_add(drawing->to, line, TOP_PLAIN, ", %.0f reserved", unit->reserved);
         if (!isnan(unit->utilization))
-                top_span_add(drawing->to, line, TOP_PLAIN, ", busy %s", percent(unit->utilization).text);
+                top_span_add(drawing->to, line, TOP_PLAIN, ", busy %s", draw_percent(unit->utilization).text);
         if (is_narrow)
                 return;
         if (is_gpu)
@@ -311,7 +311,7 @@ static const struct column heads[N_CELLS] = {[POD] = {"POD"},
 /* The first goes first where a terminal is narrow. */
 static const enum cell dispensable[] = {ENERGY, MEM_BUSY, TIME, HOUR, CONTAINER, PEAK, REPLICAS, THREADS, OF_LIMIT};
 
-static const char *name_of(const struct top_row *row, struct arena *arena)
+static const char *draw_name_of(const struct top_row *row, struct arena *arena)
 {
         const struct report_share *share = row->share;
         const char *pod_namespace;
@@ -334,13 +334,13 @@ static void fill_cells(const struct drawing *drawing, const struct top_row *row,
         for (size_t i = 0; i < N_CELLS; i++)
                 cells[i] = (struct amount){"-"};
         cells[MEMORY] = bytes(drawing, row->other ? row->other->memory_used : share->memory_used);
-        cells[SM] = percent(row->other ? row->other->sm : share->sm);
+        cells[SM] = draw_percent(row->other ? row->other->sm : share->sm);
         cells[REPLICAS] = known(share->replicas, "%.0f", share->replicas);
         cells[LIMIT] = bytes(drawing, share->memory_limit);
-        cells[OF_LIMIT] = percent(share->memory_used / share->memory_limit);
+        cells[OF_LIMIT] = draw_percent(share->memory_used / share->memory_limit);
         cells[PEAK] = bytes(drawing, share->memory_peak);
         cells[THREADS] = known(share->thread_percent, "%.0f %%", share->thread_percent);
-        cells[MEM_BUSY] = percent(share->memory_controller);
+        cells[MEM_BUSY] = draw_percent(share->memory_controller);
         cells[TIME] = duration(share->seconds);
         cells[ENERGY] = known(share->energy, "~%.0f J", share->energy);
 }
@@ -358,7 +358,7 @@ static void add_row(
                 if (!has[i])
                         continue;
                 if (i == POD)
-                        text = name_of(row, arena);
+                        text = draw_name_of(row, arena);
                 else if (i == CONTAINER && row->share && row->share->container)
                         text = row->share->container;
                 else if (i == HOUR && row->share && row->share->sm_history.n_values)
@@ -367,7 +367,7 @@ static void add_row(
         }
 }
 
-static bool fits(const char *text, unsigned int width)
+static bool draw_fits(const char *text, unsigned int width)
 {
         while (*text) {
                 const size_t length = strcspn(text, "\n");
@@ -405,7 +405,7 @@ static void lay_out(
                 strbuf_clear(text);
                 columns_print(text, &table, "  ", false);
                 columns_done(&table);
-                if (!drawing->width || fits(text->data, drawing->width) || n_dropped == ARRAY_SIZE(dispensable))
+                if (!drawing->width || draw_fits(text->data, drawing->width) || n_dropped == ARRAY_SIZE(dispensable))
                         return;
         }
 }
@@ -417,7 +417,7 @@ static void draw_processes(const struct drawing *drawing, const struct report_pr
 
                 top_span_add(drawing->to, line, TOP_DIM, "    %8.0f  %-16s  %9s  %5s", processes[i].pid,
                         processes[i].name ? processes[i].name : "-", bytes(drawing, processes[i].memory_used).text,
-                        percent(processes[i].sm).text);
+                        draw_percent(processes[i].sm).text);
         }
 }
 

@@ -7,7 +7,7 @@
 #include "cmd/cli/csv.h"
 #include "cmd/top/top.h"
 
-static bool matches(const struct report_share *share, const char *filter)
+static bool model_matches(const struct report_share *share, const char *filter)
 {
         _free_ char *name = xasprintf("%s/%s/%s", share->pod_namespace ? share->pod_namespace : "",
                 share->pod ? share->pod : "", share->container ? share->container : "");
@@ -30,7 +30,7 @@ static int compare_names(const struct report_share *a, const struct report_share
 }
 
 /* Unknown numbers are below all others. */
-static double weight(const struct top_row *row, enum top_sort sort)
+static double model_weight(const struct top_row *row, enum top_sort sort)
 {
         double value;
 
@@ -44,13 +44,13 @@ static double weight(const struct top_row *row, enum top_sort sort)
 }
 
 /* What is no pod's stands last, whatever the order. */
-static int compare_rows(const void *a, const void *b, void *data)
+static int model_compare_rows(const void *a, const void *b, void *data)
 {
         const struct top_row *first = a;
         const struct top_row *second = b;
         const struct top_wish *wish = data;
-        const double first_weight = weight(first, wish->sort);
-        const double second_weight = weight(second, wish->sort);
+        const double first_weight = model_weight(first, wish->sort);
+        const double second_weight = model_weight(second, wish->sort);
         int result = 0;
 
         if (!first->other != !second->other)
@@ -62,18 +62,18 @@ static int compare_rows(const void *a, const void *b, void *data)
         return wish->is_reversed && !first->other ? -result : result;
 }
 
-static void add_rows(struct top_unit *to, struct arena *arena, const struct top_wish *wish)
+static void model_add_rows(struct top_unit *to, struct arena *arena, const struct top_wish *wish)
 {
         const struct report_unit *unit = to->unit;
         struct top_row *rows = ARENA_ARRAY(arena, struct top_row, unit->n_shares + unit->n_others);
 
         for (size_t i = 0; i < unit->n_shares; i++)
-                if (!*wish->filter || matches(&unit->shares[i], wish->filter))
+                if (!*wish->filter || model_matches(&unit->shares[i], wish->filter))
                         rows[to->n_rows++].share = &unit->shares[i];
         for (size_t i = 0; i < unit->n_others && !*wish->filter; i++)
                 rows[to->n_rows++].other = &unit->others[i];
         if (to->n_rows)
-                qsort_r(rows, to->n_rows, sizeof(*rows), compare_rows, (void *)(uintptr_t)wish);
+                qsort_r(rows, to->n_rows, sizeof(*rows), model_compare_rows, (void *)(uintptr_t)wish);
         to->rows = rows;
 }
 
@@ -89,7 +89,7 @@ void top_make(struct top *ret, struct arena *arena, const struct node_page *page
         for (size_t i = 0; i < page->n_gpus; i++)
                 for (size_t j = 0; j < page->gpus[i].n_units; j++) {
                         units[count] = (struct top_unit){.gpu = &page->gpus[i], .unit = &page->gpus[i].units[j]};
-                        add_rows(&units[count], arena, wish);
+                        model_add_rows(&units[count], arena, wish);
                         count += units[count].n_rows || !*wish->filter;
                 }
         *ret = (struct top){.page = page, .units = units, .n_units = count};
@@ -155,7 +155,7 @@ char *top_print_json(const struct top *top, const struct top_wish *wish)
 
 /* ---- CSV ---- */
 
-static void put_row(struct strbuf *text, const struct report_unit *unit, const struct top_row *row)
+static void model_put_row(struct strbuf *text, const struct report_unit *unit, const struct top_row *row)
 {
         const struct report_share none = report_share_unknown;
         const struct report_share *share = row->share ? row->share : &none;
@@ -180,6 +180,6 @@ char *top_print_csv(const struct top *top)
                            "energy_estimated_joules,replicas,thread_percent\n");
         for (size_t i = 0; i < top->n_units; i++)
                 for (size_t j = 0; j < top->units[i].n_rows; j++)
-                        put_row(&text, top->units[i].unit, &top->units[i].rows[j]);
+                        model_put_row(&text, top->units[i].unit, &top->units[i].rows[j]);
         return strbuf_take(&text);
 }

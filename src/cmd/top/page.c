@@ -28,7 +28,7 @@ union peer {
 };
 
 /* "127.0.0.1:9400", "[::1]:9400"; where the agent serves every address, ":9400", this node's own is one of them. */
-static int read_address(const char *address, union peer *ret, struct error *err)
+static int page_read_address(const char *address, union peer *ret, struct error *err)
 {
         const char *colon = strrchr(address, ':');
         char host[64] = "127.0.0.1";
@@ -69,7 +69,7 @@ static int open_connection(const char *address, const union peer *peer, int *ret
         return 0;
 }
 
-static int read_answer(int fd, struct strbuf *answer, struct error *err)
+static int page_read_answer(int fd, struct strbuf *answer, struct error *err)
 {
         ssize_t got = 1;
 
@@ -93,11 +93,11 @@ int top_fetch(char **ret, const char *address, const struct top_wish *wish, stru
         union peer peer = {0};
         const char *body;
 
-        if (read_address(address, &peer, err) < 0 || open_connection(address, &peer, &fd, err) < 0)
+        if (page_read_address(address, &peer, err) < 0 || open_connection(address, &peer, &fd, err) < 0)
                 return -1;
         if (send(fd, request, strlen(request), MSG_NOSIGNAL) != (ssize_t)strlen(request))
                 return error_errno(err, errno, "ask the agent");
-        if (read_answer(fd, &answer, err) < 0)
+        if (page_read_answer(fd, &answer, err) < 0)
                 return -1;
         body = answer.data ? strstr(answer.data, "\r\n\r\n") : NULL;
         if (!body || !text_starts_with(strchr(answer.data, ' ') ? strchr(answer.data, ' ') : "", " 200 "))

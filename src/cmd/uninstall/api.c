@@ -23,7 +23,7 @@ static bool has_client(struct removals *removals, const struct api_visit *visit,
 }
 
 /* The object itself may be missing: then nothing of it is left. */
-static void report_failure(
+static void api_report_failure(
         struct removals *removals, const char *what, const char *where, const struct api_answer *answer)
 {
         removals_add(
@@ -70,7 +70,7 @@ void uninstall_mig_state(struct removals *removals, struct api_visit *visit, con
                 return;
         api_ask(visit, (struct kube_request){.method = KUBE_GET, .path = path}, &answer);
         if (answer.error.kind != ERROR_NONE)
-                report_failure(removals, what, node, &answer);
+                api_report_failure(removals, what, node, &answer);
         else if (!object_text(answer.object, "metadata", "labels", MIG_STATE_LABEL, NULL))
                 removals_add(removals, REMOVAL_ABSENT, what, node, "%s", "");
         else if (!is_label_of_ours(answer.object))
@@ -104,7 +104,7 @@ static const char *list_annotations(const json_t *annotations, struct arena *are
         return list;
 }
 
-static void drop_annotations(json_t *annotations)
+static void api_drop_annotations(json_t *annotations)
 {
         const char *key;
         json_t *value;
@@ -131,18 +131,18 @@ static bool edit_node(json_t *node, void *data)
         edit->taint = taint ? arena_strdup(&edit->arena, taint) : NULL;
         node_taint_merge(node, NULL);
         edit->has_taint = count_taints(node) < n_before;
-        drop_annotations(annotations);
+        api_drop_annotations(annotations);
         return !edit->is_dry && (edit->annotations || edit->taint);
 }
 
-static void on_edited(const struct kube_answer *answer, void *data)
+static void api_on_edited(const struct kube_answer *answer, void *data)
 {
         struct node_edit *edit = data;
 
         api_answer_take(answer, &edit->answer);
 }
 
-static void report_node(struct removals *removals, const char *node, const struct node_edit *edit)
+static void api_report_node(struct removals *removals, const char *node, const struct node_edit *edit)
 {
         if (!edit->taint)
                 removals_add(removals, REMOVAL_ABSENT, "taint", node, "%s", "");
@@ -164,13 +164,13 @@ void uninstall_node(struct removals *removals, struct api_visit *visit, const ch
         kube_client_edit(visit->client, &(struct kube_edit){.path = path,
                                                 .edit = edit_node,
                                                 .field_manager = "warpshare",
-                                                .done = on_edited,
+                                                .done = api_on_edited,
                                                 .data = &edit});
         api_visit_wait(visit, &edit.answer.is_over);
         if (edit.answer.error.kind != ERROR_NONE) {
-                report_failure(removals, "taint and condition", node, &edit.answer);
+                api_report_failure(removals, "taint and condition", node, &edit.answer);
         } else {
-                report_node(removals, node, &edit);
+                api_report_node(removals, node, &edit);
                 if (node_state_has_condition(edit.answer.object))
                         apply_removal(removals, visit, "condition", node, status_path, node_state_status(node, NULL),
                                 NODE_STATE_MANAGER);
@@ -204,7 +204,8 @@ static void on_slices_listed(const struct kube_answer *answer, const char *versi
         api_answer_take(answer, &slices->answer);
 }
 
-static void delete_slice(struct removals *removals, struct api_visit *visit, const char *collection, const char *name)
+static void api_delete_slice(
+        struct removals *removals, struct api_visit *visit, const char *collection, const char *name)
 {
         _cleanup_(api_answer_done) struct api_answer answer = {0};
         _free_ char *path = object_path(collection, name);
@@ -235,7 +236,8 @@ static void delete_slices(
                 removals_end(removals, "ResourceSlice", driver, &slices.answer.error);
         else if (json_array_size(slices.names) == 0)
                 removals_add(removals, REMOVAL_ABSENT, "ResourceSlice", driver, "%s", "");
-        json_array_foreach(slices.names, i, name) delete_slice(removals, visit, collection, json_string_value(name));
+        json_array_foreach(slices.names, i, name)
+                api_delete_slice(removals, visit, collection, json_string_value(name));
         json_decref(slices.names);
         api_answer_done(&slices.answer);
 }

@@ -165,7 +165,7 @@ static bool has_prepared_claims(const struct config *config)
 }
 
 /* Why the specifications are to stay, for the caller to free; NULL: they may go. */
-static char *find_use(const struct config *config, const char *kubelet_directory)
+static char *files_find_use(const struct config *config, const char *kubelet_directory)
 {
         _free_ char *plugin = find_nvidias_plugin(kubelet_directory);
         size_t n_holders;
@@ -203,7 +203,7 @@ void uninstall_cdi(
 {
         static const char *const classes[] = {
                 CDI_CLASS_GPU, CDI_CLASS_IMEX, CDI_CLASS_GDRCOPY, CDI_CLASS_GDS, CDI_CLASS_MOFED, CDI_CLASS_MPS};
-        _free_ char *use = is_forced ? NULL : find_use(config, kubelet_directory);
+        _free_ char *use = is_forced ? NULL : files_find_use(config, kubelet_directory);
         struct specifications specifications = {removals, use};
         size_t n_before = removals->n_rows;
 

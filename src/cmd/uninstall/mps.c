@@ -209,7 +209,7 @@ static bool remove_shm(const struct place *place)
 /* What mps/supervisor/folder.h makes for a daemon: by them its folder is known, so they go last, and empty. */
 static const char *const daemon_folders[] = {"pipe", "log"};
 
-static bool is_daemon(int folder)
+static bool mps_is_daemon(int folder)
 {
         bool has_all = true;
 
@@ -264,7 +264,7 @@ static void remove_what_is_of_daemons(const struct place *place, const char *nam
                 removals_add(place->removals, REMOVAL_LEFT, "MPS folder", path, "something is mounted there");
         if (fd < 0)
                 return;
-        if (is_daemon(fd)) {
+        if (mps_is_daemon(fd)) {
                 remove_daemon(&inner, place->fd, name);
         } else if (levels > 1) {
                 remove_daemons(&inner, levels - 1);
@@ -285,7 +285,7 @@ static void remove_daemons(const struct place *place, unsigned int levels)
                 closedir(entries);
 }
 
-static void remove_file(const struct place *root, const char *name)
+static void mps_remove_file(const struct place *root, const char *name)
 {
         _free_ char *path = xasprintf("%s/%s", root->path, name);
         struct stat status;
@@ -306,7 +306,7 @@ static void remove_allocation_records(const struct place *root)
 
         while (entries && (entry = readdir(entries)))
                 if (text_starts_with(entry->d_name, "allocations-") && strstr(entry->d_name, ".json"))
-                        remove_file(root, entry->d_name);
+                        mps_remove_file(root, entry->d_name);
         if (entries)
                 closedir(entries);
 }
@@ -318,7 +318,7 @@ static void remove_files(const struct place *root)
 
         remove_daemons(root, 2);
         for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-                remove_file(root, names[i]);
+                mps_remove_file(root, names[i]);
         remove_allocation_records(root);
         (void)remove_shm(root);
 }

@@ -19,7 +19,7 @@ static const struct symbol symbols[] = {CUDA_FUNCTIONS(NEED, MAY)};
 #undef NEED
 #undef MAY
 
-static int raise_not_loaded(const char *path, struct error *err)
+static int cuda_raise_not_loaded(const char *path, struct error *err)
 {
         const char *reason = dlerror();
 
@@ -37,7 +37,7 @@ int cuda_open(struct cuda *ret, const char *library, struct error *err)
         struct cuda cuda = {.library = dlopen(path, RTLD_NOW | RTLD_LOCAL)};
 
         if (!cuda.library)
-                return raise_not_loaded(path, err);
+                return cuda_raise_not_loaded(path, err);
         for (size_t i = 0; i < ARRAY_SIZE(symbols); i++) {
                 void *address = NULL;
 

@@ -21,14 +21,14 @@ static int granted_fail(const char *name, const char *value, const char *form, s
 }
 
 /* Both are optional; the lower one counts. */
-static void lower(uint64_t *value, uint64_t other)
+static void granted_lower(uint64_t *value, uint64_t other)
 {
         if (other && (*value == 0 || other < *value))
                 *value = other;
 }
 
 /* NULL and "" are the same: not set. */
-static const char *get(granted_env_fn *env, void *data, const char *name)
+static const char *granted_get(granted_env_fn *env, void *data, const char *name)
 {
         const char *value = env(name, data);
 
@@ -41,24 +41,24 @@ static int read_threads(struct granted *granted, granted_env_fn *env, void *data
         uint64_t permille = 0;
 
         for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-                const char *value = get(env, data, names[i]);
+                const char *value = granted_get(env, data, names[i]);
                 unsigned int read;
 
                 if (!value)
                         continue;
                 if (!mps_value_threads(value, &read))
                         return granted_fail(names[i], value, "a percentage above 0 and at most 100", err);
-                lower(&permille, read);
+                granted_lower(&permille, read);
         }
         granted->threads_permille = (unsigned int)permille;
         return 0;
 }
 
-static int read_memory(
+static int granted_read_memory(
         struct granted *granted, granted_env_fn *env, void *data, int ordinal, const char *uuid, struct error *err)
 {
-        const char *list = get(env, data, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
-        const char *mib = get(env, data, "WARPSHARE_MEMORY_LIMIT_MIB");
+        const char *list = granted_get(env, data, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
+        const char *mib = granted_get(env, data, "WARPSHARE_MEMORY_LIMIT_MIB");
         uint64_t value = 0;
 
         if (list && !mps_value_memory(list, ordinal, uuid, &granted->memory_mib) &&
@@ -66,7 +66,7 @@ static int read_memory(
                 return granted_fail("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", list, "a list like 0=1630M", err);
         if (mib && !text_to_uint(mib, MIB_MAX, &value))
                 return granted_fail("WARPSHARE_MEMORY_LIMIT_MIB", mib, "a number of MiB", err);
-        lower(&granted->memory_mib, value);
+        granted_lower(&granted->memory_mib, value);
         return 0;
 }
 
@@ -79,18 +79,19 @@ static void copy_word(char *to, size_t size, const char *value)
 int granted_read(struct granted *ret, granted_env_fn *env, void *data, int ordinal, const char *uuid, struct error *err)
 {
         struct granted granted = {0};
-        const char *sms = get(env, data, "WARPSHARE_SMS");
+        const char *sms = granted_get(env, data, "WARPSHARE_SMS");
         uint64_t count = 0;
 
-        if (read_threads(&granted, env, data, err) < 0 || read_memory(&granted, env, data, ordinal, uuid, err) < 0)
+        if (read_threads(&granted, env, data, err) < 0 ||
+                granted_read_memory(&granted, env, data, ordinal, uuid, err) < 0)
                 return -1;
         if (sms && !text_to_uint(sms, 4096, &count))
                 return granted_fail("WARPSHARE_SMS", sms, "a number of SMs", err);
         granted.sms = (unsigned int)count;
-        copy_word(granted.tier, sizeof(granted.tier), get(env, data, "WARPSHARE_TIER"));
-        copy_word(granted.replicas, sizeof(granted.replicas), get(env, data, "WARPSHARE_REPLICAS"));
-        copy_word(granted.fraction, sizeof(granted.fraction), get(env, data, "WARPSHARE_FRACTION"));
-        copy_word(granted.pipe, sizeof(granted.pipe), get(env, data, "CUDA_MPS_PIPE_DIRECTORY"));
+        copy_word(granted.tier, sizeof(granted.tier), granted_get(env, data, "WARPSHARE_TIER"));
+        copy_word(granted.replicas, sizeof(granted.replicas), granted_get(env, data, "WARPSHARE_REPLICAS"));
+        copy_word(granted.fraction, sizeof(granted.fraction), granted_get(env, data, "WARPSHARE_FRACTION"));
+        copy_word(granted.pipe, sizeof(granted.pipe), granted_get(env, data, "CUDA_MPS_PIPE_DIRECTORY"));
         granted.mps = granted.threads_permille || granted.memory_mib || granted.sms || *granted.tier || *granted.pipe;
         *ret = granted;
         return 0;

@@ -532,7 +532,7 @@ int measure_fault(struct measure *measure, struct error *err)
 
 /* ---- figures ---- */
 
-static int compare(const void *a, const void *b)
+static int measure_compare(const void *a, const void *b)
 {
         double x = *(const double *)a;
         double y = *(const double *)b;
@@ -546,7 +546,7 @@ struct measure_spread measure_spread_of(double *values, unsigned int count)
 
         if (count == 0)
                 return spread;
-        qsort(values, count, sizeof(*values), compare);
+        qsort(values, count, sizeof(*values), measure_compare);
         spread.least = values[0];
         spread.most = values[count - 1];
         spread.median = (values[(count - 1) / 2] + values[count / 2]) / 2;

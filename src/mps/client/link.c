@@ -73,7 +73,7 @@ static void replace_status(struct mps_link *link, struct mps_status *status, con
 }
 
 /* Takes |status|. */
-static void send_status(struct mps_link *link, struct mps_status *status)
+static void link_send_status(struct mps_link *link, struct mps_status *status)
 {
         free(TAKE_PTR(link->reason));
         if (link->has_own_plan)
@@ -92,7 +92,7 @@ static void report_to_nobody(struct mps_link *link, const char *reason)
 
 /* ---- requests ---- */
 
-static void send_text(struct mps_link *link, const char *text)
+static void link_send_text(struct mps_link *link, const char *text)
 {
         lines_send(link->lines, text, strlen(text));
 }
@@ -101,7 +101,7 @@ static void send_message(struct mps_link *link, const struct mps_request *messag
 {
         _free_ char *text = mps_request_write(message);
 
-        send_text(link, text);
+        link_send_text(link, text);
 }
 
 /* The answer to a request when no supervisor is connected. */
@@ -197,7 +197,7 @@ static void on_round(struct mps_status *status, const char *reason, void *data)
 
         link->is_external = status != NULL;
         if (status) {
-                send_status(link, status);
+                link_send_status(link, status);
                 return;
         }
         text = xasprintf("nothing listens at '%s', and no other MPS control daemon answers: %s", link->socket, reason);
@@ -216,7 +216,7 @@ static void lose(struct mps_link *link, const char *reason)
 
 static void on_link_retry(uv_timer_t *timer);
 
-static void retry_later(struct mps_link *link)
+static void link_retry_later(struct mps_link *link)
 {
         uint64_t first = link->options.retry_ms ? link->options.retry_ms : RETRY_MS;
 
@@ -231,7 +231,7 @@ static void disconnect(struct mps_link *link, const struct error *err)
         mps_requests_fail(&link->requests, err);
         link->retry_ms = 0;
         report_to_nobody(link, err->text);
-        retry_later(link);
+        link_retry_later(link);
 }
 
 static void on_link_end(const struct error *reason, void *data)
@@ -267,7 +267,7 @@ static void note_own_plan(struct mps_link *link, const struct error *err)
         link->options.on_status(link->reported, NULL, link->options.data);
 }
 
-static void take_answer(struct mps_link *link, const struct mps_answer *message)
+static void link_take_answer(struct mps_link *link, const struct mps_answer *message)
 {
         enum error_kind kind = message->error.kind;
 
@@ -292,9 +292,9 @@ static void on_link_line(const char *line, size_t length, void *data)
                 error_raise_prefix(&err, "the MPS supervisor");
                 disconnect(link, &err);
         } else if (message.is_status) {
-                send_status(link, message.status);
+                link_send_status(link, message.status);
         } else {
-                take_answer(link, &message);
+                link_take_answer(link, &message);
         }
         arena_done(&arena);
 }
@@ -317,7 +317,7 @@ static void send_apply(struct mps_link *link, bool always)
         free(link->apply);
         link->apply = line;
         if (is_new && link->lines)
-                send_text(link, line);
+                link_send_text(link, line);
 }
 
 static void connected(struct mps_link *link)
@@ -357,7 +357,7 @@ static void on_link_retry(uv_timer_t *timer)
                 mps_external_poll(link->external);
         else
                 lose(link, err.text);
-        retry_later(link);
+        link_retry_later(link);
 }
 
 bool mps_link_is_absent(const struct mps_link *link)

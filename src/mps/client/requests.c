@@ -32,7 +32,7 @@ static void answer_request(struct request *request, const struct error *err, con
         free(request);
 }
 
-static void answer_error(struct request *request)
+static void requests_answer_error(struct request *request)
 {
         answer_request(request, request->error.kind != ERROR_NONE ? &request->error : NULL, NULL);
 }
@@ -64,7 +64,7 @@ static void on_requests_due(uv_timer_t *timer)
                 list_append(&due, &request->in_list);
         }
         while (!list_is_empty(&due))
-                answer_error(container_of(due.next, struct request, in_list));
+                requests_answer_error(container_of(due.next, struct request, in_list));
         arm_requests(requests);
 }
 
@@ -119,7 +119,7 @@ void mps_requests_answer_later(struct mps_requests *requests, const struct mps_a
         fail_later(requests, new_request(asker), err);
 }
 
-static struct request *find_request(const struct mps_requests *requests, uint64_t id)
+static struct request *requests_find_request(const struct mps_requests *requests, uint64_t id)
 {
         LIST_FOR_EACH(in_list, &requests->list) {
                 struct request *request = container_of(in_list, struct request, in_list);
@@ -132,7 +132,7 @@ static struct request *find_request(const struct mps_requests *requests, uint64_
 
 void mps_requests_take(struct mps_requests *requests, const struct mps_answer *message)
 {
-        struct request *request = find_request(requests, message->id);
+        struct request *request = requests_find_request(requests, message->id);
         struct error err;
 
         if (!request)
@@ -176,6 +176,6 @@ void mps_requests_end(struct mps_requests *requests, const struct error *err)
         while ((request = first_request(requests))) {
                 if (request->id != 0)
                         request->error = *err;
-                answer_error(request);
+                requests_answer_error(request);
         }
 }

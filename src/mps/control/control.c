@@ -151,7 +151,7 @@ static enum found look_up(char **ret, const char *name, const char *places)
 }
 
 /* |program|: a path, or a name that is looked up. */
-static int find_program(char **ret, const char *program, const char *path, const char *root, struct error *err)
+static int control_find_program(char **ret, const char *program, const char *path, const char *root, struct error *err)
 {
         const bool is_path = strchr(program, '/');
         _free_ char *places = join_places(path, root);
@@ -184,10 +184,10 @@ int mps_control_find(char **ret, const char *program, const char *path, const ch
         _free_ char *near = NULL;
 
         path = path_or_own(path);
-        if (find_program(&control, program, path, root, err) < 0)
+        if (control_find_program(&control, program, path, root, err) < 0)
                 return error_prefix(err, "MPS control program");
         near = join_folder(control, path);
-        if (find_program(&server, SERVER, near, root, err) < 0)
+        if (control_find_program(&server, SERVER, near, root, err) < 0)
                 return error_prefix(err, "MPS server, without which every client waits for ever");
         *ret = TAKE_PTR(control);
         return 0;
@@ -472,7 +472,7 @@ void mps_control_run(struct mps_control *control, const char *words, mps_answer_
 
 /* ---- start and end ---- */
 
-static const char *const *make_environment(struct arena *arena, const struct mps_control_options *options)
+static const char *const *control_make_environment(struct arena *arena, const struct mps_control_options *options)
 {
         static const char *const none[] = {NULL};
         const char *const *more = options->environment ? options->environment : none;
@@ -509,7 +509,7 @@ int mps_control_new(struct mps_control **ret, const struct mps_control_options *
         list_init(&control->questions);
         control->program = arena_strdup(&control->arena, options->program);
         control->pipe_directory = arena_strdup(&control->arena, options->pipe_directory);
-        control->environment = make_environment(&control->arena, options);
+        control->environment = control_make_environment(&control->arena, options);
         control->timeout_ms = options->timeout_ms ? options->timeout_ms : MPS_COMMAND_TIMEOUT_MS;
         control->slow = options->slow;
         control->refused = options->refused;

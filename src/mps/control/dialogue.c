@@ -48,7 +48,7 @@ static bool next_line(struct arena *arena, const char **at, const char **ret)
         return true;
 }
 
-static bool read_number(const char *word, uint64_t max, uint64_t *ret)
+static bool dialogue_read_number(const char *word, uint64_t max, uint64_t *ret)
 {
         return word && text_to_uint(word, max, ret);
 }
@@ -140,7 +140,7 @@ static bool read_pid(struct arena *arena UNUSED, const char *line, void *element
 {
         uint64_t pid;
 
-        if (!read_number(line, INT_MAX, &pid))
+        if (!dialogue_read_number(line, INT_MAX, &pid))
                 return false;
         *(pid_t *)element = (pid_t)pid;
         return true;
@@ -184,7 +184,7 @@ void dialogue_read_device_clients(const char *answer, struct arena *arena, struc
                 if (uuid) {
                         device = &devices[count++];
                         *device = (struct dialogue_device){.uuid = uuid, .clients = clients + n_clients};
-                } else if (device && read_number(line, INT_MAX, &pid)) {
+                } else if (device && dialogue_read_number(line, INT_MAX, &pid)) {
                         clients[n_clients++] = (pid_t)pid;
                         device->n_clients++;
                 } else {
@@ -299,7 +299,8 @@ bool dialogue_read_chunks(const char *answer, const char *gpu_uuid, unsigned int
                         continue;
                 if (word && strcmp(word, "-") == 0)
                         word = next_word(&arena, &rest);
-                if (read_number(word, CHUNKS_MAX, &left) && read_number(next_word(&arena, &rest), CHUNKS_MAX, &used)) {
+                if (dialogue_read_number(word, CHUNKS_MAX, &left) &&
+                        dialogue_read_number(next_word(&arena, &rest), CHUNKS_MAX, &used)) {
                         *ret = (unsigned int)(left + used);
                         return true;
                 }

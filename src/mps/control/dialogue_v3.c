@@ -122,7 +122,7 @@ static bool read_id(const char *field, uint64_t max, uint64_t *ret)
         return true;
 }
 
-static bool read_server(struct arena *arena, const char *line, void *element)
+static bool dialogue_v3_read_server(struct arena *arena, const char *line, void *element)
 {
         struct dialogue_v3_server *server = element;
         const char *fields[MAX_FIELDS];
@@ -144,10 +144,10 @@ static bool read_server(struct arena *arena, const char *line, void *element)
 void dialogue_v3_read_servers(const char *answer, struct arena *arena, struct dialogue_v3_server **ret, size_t *ret_n,
         struct dialogue_unread *unread)
 {
-        *ret = dialogue_read_lines(answer, arena, read_server, sizeof(**ret), ret_n, unread);
+        *ret = dialogue_read_lines(answer, arena, dialogue_v3_read_server, sizeof(**ret), ret_n, unread);
 }
 
-static bool read_namespace(struct arena *arena, const char *line, void *element)
+static bool dialogue_v3_read_namespace(struct arena *arena, const char *line, void *element)
 {
         struct dialogue_v3_namespace *name_space = element;
         const char *fields[MAX_FIELDS];
@@ -166,7 +166,7 @@ static bool read_namespace(struct arena *arena, const char *line, void *element)
 void dialogue_v3_read_namespaces(const char *answer, struct arena *arena, struct dialogue_v3_namespace **ret,
         size_t *ret_n, struct dialogue_unread *unread)
 {
-        *ret = dialogue_read_lines(answer, arena, read_namespace, sizeof(**ret), ret_n, unread);
+        *ret = dialogue_read_lines(answer, arena, dialogue_v3_read_namespace, sizeof(**ret), ret_n, unread);
 }
 
 const char *dialogue_v3_read_namespace_name(struct arena *arena, const char *field, const char *server)
@@ -185,7 +185,7 @@ const char *dialogue_v3_read_namespace_name(struct arena *arena, const char *fie
         return dialogue_v3_is_name(name) ? name : NULL;
 }
 
-static bool read_client(struct arena *arena, const char *line, void *element)
+static bool dialogue_v3_read_client(struct arena *arena, const char *line, void *element)
 {
         struct dialogue_v3_client *client = element;
         const char *fields[MAX_FIELDS];
@@ -205,5 +205,5 @@ static bool read_client(struct arena *arena, const char *line, void *element)
 void dialogue_v3_read_clients(const char *answer, struct arena *arena, struct dialogue_v3_client **ret, size_t *ret_n,
         struct dialogue_unread *unread)
 {
-        *ret = dialogue_read_lines(answer, arena, read_client, sizeof(**ret), ret_n, unread);
+        *ret = dialogue_read_lines(answer, arena, dialogue_v3_read_client, sizeof(**ret), ret_n, unread);
 }

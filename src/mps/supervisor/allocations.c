@@ -39,7 +39,7 @@ struct allocation_entry {
 
 /* ---- allocations ---- */
 
-static struct allocation_entry *find_entry(const struct mps_allocations *allocations, const char *id)
+static struct allocation_entry *allocations_find_entry(const struct mps_allocations *allocations, const char *id)
 {
         LIST_FOR_EACH(link, &allocations->entries) {
                 struct allocation_entry *entry = container_of(link, struct allocation_entry, link);
@@ -50,7 +50,7 @@ static struct allocation_entry *find_entry(const struct mps_allocations *allocat
         return NULL;
 }
 
-static void free_entry(struct allocation_entry *entry)
+static void allocations_free_entry(struct allocation_entry *entry)
 {
         struct arena arena = entry->arena;
 
@@ -60,10 +60,10 @@ static void free_entry(struct allocation_entry *entry)
 }
 
 /* Replaces an entry of the same id. */
-static struct allocation_entry *put_entry(
+static struct allocation_entry *allocations_put_entry(
         struct mps_allocations *allocations, const struct mps_record_allocation *value)
 {
-        struct allocation_entry *old = find_entry(allocations, value->request.id);
+        struct allocation_entry *old = allocations_find_entry(allocations, value->request.id);
         struct arena arena = ARENA_INIT;
         struct allocation_entry *entry = ARENA_NEW(&arena, struct allocation_entry);
 
@@ -73,7 +73,7 @@ static struct allocation_entry *put_entry(
         entry->arena = arena;
         list_append(&allocations->entries, &entry->link);
         if (old)
-                free_entry(old);
+                allocations_free_entry(old);
         return entry;
 }
 
@@ -95,7 +95,7 @@ static bool is_another(const struct allocation_entry *old, const char *partition
 /* A namespace has the same path again, so its container finds it. */
 void allocations_made(struct request *request, const struct mps_record_daemon *process)
 {
-        const struct allocation_entry *old = find_entry(request->allocations, request->wanted.id);
+        const struct allocation_entry *old = allocations_find_entry(request->allocations, request->wanted.id);
         const char *partition = request->allocation.partition;
         const struct mps_record_allocation value = {
                 .request = request->wanted,
@@ -106,17 +106,17 @@ void allocations_made(struct request *request, const struct mps_record_daemon *p
                 .is_over = request->is_unwanted,
         };
 
-        put_entry(request->allocations, &value);
+        allocations_put_entry(request->allocations, &value);
         request_end(request, NULL);
         allocations_note(request->allocations, true);
 }
 
 void allocations_removed(struct request *request, const struct error *err)
 {
-        struct allocation_entry *entry = find_entry(request->allocations, request->wanted.id);
+        struct allocation_entry *entry = allocations_find_entry(request->allocations, request->wanted.id);
 
         if (entry && !err)
-                free_entry(entry);
+                allocations_free_entry(entry);
         request_end(request, err);
         allocations_note(request->allocations, true);
 }
@@ -124,7 +124,7 @@ void allocations_removed(struct request *request, const struct error *err)
 /* ---- requests ---- */
 
 /* The running request for this entry, or NULL; other requests wait for it. */
-static struct request *find_request(const struct mps_allocations *allocations, const char *id)
+static struct request *allocations_find_request(const struct mps_allocations *allocations, const char *id)
 {
         LIST_FOR_EACH(link, &allocations->requests) {
                 struct request *request = container_of(link, struct request, link);
@@ -143,7 +143,7 @@ static bool makes_parts(const struct mps_daemon *daemon)
 static void start_allocation(struct request *request)
 {
         struct mps_allocations *allocations = request->allocations;
-        struct allocation_entry *entry = find_entry(allocations, request->wanted.id);
+        struct allocation_entry *entry = allocations_find_entry(allocations, request->wanted.id);
         struct mps_control *control;
 
         request->is_waiting = false;
@@ -166,7 +166,7 @@ static void start_allocation(struct request *request)
 void mps_allocations_make(struct mps_allocations *allocations, const struct mps_allocation_request *wanted,
         mps_granted_fn *done, void *data)
 {
-        const bool is_busy = find_request(allocations, wanted->id) != NULL;
+        const bool is_busy = allocations_find_request(allocations, wanted->id) != NULL;
         struct request *request = request_new(allocations, REQUEST_ALLOCATION, data);
 
         request->granted = done;
@@ -182,7 +182,7 @@ static void start_waiting(struct mps_allocations *allocations)
         LIST_FOR_EACH(link, &allocations->requests) {
                 struct request *request = container_of(link, struct request, link);
 
-                if (request->is_waiting && !find_request(allocations, request->wanted.id))
+                if (request->is_waiting && !allocations_find_request(allocations, request->wanted.id))
                         start_allocation(request);
         }
 }
@@ -203,17 +203,17 @@ static void release_entry(
                 request_remove(request, &entry->value, control);
                 return;
         }
-        free_entry(entry); /* what it had ended with the process, or was never created */
+        allocations_free_entry(entry); /* what it had ended with the process, or was never created */
         request_end(request, NULL);
         allocations_note(allocations, true);
 }
 
 void mps_allocations_release(struct mps_allocations *allocations, const char *id, mps_done_fn *done, void *data)
 {
-        struct allocation_entry *entry = find_entry(allocations, id);
+        struct allocation_entry *entry = allocations_find_entry(allocations, id);
         struct request *request;
 
-        if (entry && !find_request(allocations, id)) {
+        if (entry && !allocations_find_request(allocations, id)) {
                 release_entry(allocations, entry, done, data);
                 return;
         }
@@ -258,8 +258,9 @@ void mps_allocations_hold(
         }
         map_done(&ids);
         for (size_t i = 0; i < n_wanted; i++)
-                if (!find_entry(allocations, wanted[i].id) && !find_request(allocations, wanted[i].id)) {
-                        put_entry(allocations, &(const struct mps_record_allocation){.request = wanted[i]});
+                if (!allocations_find_entry(allocations, wanted[i].id) &&
+                        !allocations_find_request(allocations, wanted[i].id)) {
+                        allocations_put_entry(allocations, &(const struct mps_record_allocation){.request = wanted[i]});
                         is_new = true;
                 }
         if (is_new)
@@ -290,7 +291,7 @@ static bool is_of_use(const struct mps_daemon *daemon, const struct allocation_e
         return mps_daemon_options(daemon) & MPS_CAN_NAMESPACE || entry->value.pid;
 }
 
-static void make_missing(struct mps_allocations *allocations, const struct allocation_entry *entry)
+static void allocations_make_missing(struct mps_allocations *allocations, const struct allocation_entry *entry)
 {
         struct request *request = request_new(allocations, REQUEST_ALLOCATION, NULL);
         struct mps_control *control;
@@ -308,7 +309,7 @@ static void reconcile_entry(struct mps_allocations *allocations, struct allocati
         const bool is_there = daemon && is_current(daemon, &entry->value);
         struct mps_record_daemon process;
 
-        if (find_request(allocations, entry->value.request.id))
+        if (allocations_find_request(allocations, entry->value.request.id))
                 return;
         if (entry->value.is_over && !is_there) {
                 release_entry(allocations, entry, NULL, NULL);
@@ -327,7 +328,7 @@ static void reconcile_entry(struct mps_allocations *allocations, struct allocati
         if (entry->value.is_over)
                 release_entry(allocations, entry, NULL, NULL);
         else if (is_of_use(daemon, entry))
-                make_missing(allocations, entry);
+                allocations_make_missing(allocations, entry);
 }
 
 static void on_reconcile(uv_timer_t *timer)
@@ -370,7 +371,7 @@ void allocations_note_outcome(const struct request *request)
 {
         struct mps_allocations *allocations = request->allocations;
         struct allocation_entry *entry =
-                request->kind == REQUEST_TERMINATE ? NULL : find_entry(allocations, request->wanted.id);
+                request->kind == REQUEST_TERMINATE ? NULL : allocations_find_entry(allocations, request->wanted.id);
         uint64_t ms;
 
         if (!entry)
@@ -481,7 +482,7 @@ void mps_allocations_done(struct mps_allocations *allocations)
 {
         requests_done(allocations);
         while (!list_is_empty(&allocations->entries))
-                free_entry(container_of(allocations->entries.next, struct allocation_entry, link));
+                allocations_free_entry(container_of(allocations->entries.next, struct allocation_entry, link));
 }
 
 void mps_allocations_fill_record(const struct mps_allocations *allocations, struct mps_record *record)
@@ -498,5 +499,5 @@ void mps_allocations_fill_record(const struct mps_allocations *allocations, stru
 void mps_allocations_restore(struct mps_allocations *allocations, const struct mps_record *record)
 {
         for (size_t i = 0; i < record->n_allocations; i++)
-                put_entry(allocations, &record->allocations[i]);
+                allocations_put_entry(allocations, &record->allocations[i]);
 }

@@ -51,7 +51,7 @@ static void log_limits(const struct mps_daemon *daemon)
         }
 }
 
-static void note_state(struct mps_daemon *daemon, enum mps_state before)
+static void daemon_note_state(struct mps_daemon *daemon, enum mps_state before)
 {
         const enum mps_state state = daemon->machine.state;
 
@@ -321,7 +321,7 @@ void daemon_report(struct mps_daemon *daemon, enum mps_event event, const char *
                 daemon_set_text(&daemon->notes.reason, xstrdup(late));
         }
         daemon_arm(daemon, action.timeout_ms);
-        note_state(daemon, before);
+        daemon_note_state(daemon, before);
         if (daemon_is_looking(daemon) && action.command == MPS_DO_NOTHING)
                 daemon_poll_again(daemon, before == MPS_CONFIGURING ? 0 : mps_daemon_pause(daemon->context));
         daemon_notify(daemon, was_alive != mps_machine_is_alive(&daemon->machine));
@@ -330,7 +330,7 @@ void daemon_report(struct mps_daemon *daemon, enum mps_event event, const char *
 
 /* ---- requests from outside ---- */
 
-static void keep_wanted(struct mps_daemon *daemon, const struct mps_daemon_wanted *wanted)
+static void daemon_keep_wanted(struct mps_daemon *daemon, const struct mps_daemon_wanted *wanted)
 {
         struct arena old = daemon->wanted.arena;
 
@@ -343,7 +343,7 @@ void mps_daemon_want(struct mps_daemon *daemon, const struct mps_daemon_wanted *
 {
         const bool is_new = daemon->wanted.value.name && !mps_daemon_is_same(&daemon->wanted.value, wanted);
 
-        keep_wanted(daemon, wanted);
+        daemon_keep_wanted(daemon, wanted);
         if (daemon->process.launch ? !daemon_suits(daemon) : is_new)
                 daemon_report(daemon, MPS_EVENT_CHANGED, "it has new settings");
         else
@@ -361,7 +361,7 @@ void mps_daemon_adopt(struct mps_daemon *daemon, const struct mps_daemon_wanted 
         bool is_same;
 
         if (wanted)
-                keep_wanted(daemon, wanted);
+                daemon_keep_wanted(daemon, wanted);
         if (daemon_take_over(daemon, &is_same, &err) == DAEMON_TAKEN_OVER)
                 daemon_report(daemon, wanted && is_same ? MPS_EVENT_ADOPTED : MPS_EVENT_LEFT, NULL);
 }

@@ -21,7 +21,7 @@ static void on_poll_turn(uv_timer_t *turn);
  * True if it was reported. Containers have mounted the directory itself, so a new one of the same name does not reach
  * them.
  */
-static bool is_lost(struct mps_daemon *daemon)
+static bool daemon_poll_is_lost(struct mps_daemon *daemon)
 {
         if (mps_folder_is_same(&daemon->folder))
                 return false;
@@ -55,7 +55,7 @@ bool daemon_is_silent(struct mps_daemon *daemon, const struct error *err)
         if (daemon->process.launch && identity_has_ended(mps_launch_pid(daemon->process.launch),
                                               mps_launch_start_time(daemon->process.launch)))
                 return false;
-        if (is_lost(daemon))
+        if (daemon_poll_is_lost(daemon))
                 return false;
         if (++daemon->polls.misses < (err->kind == ERROR_TIMEOUT ? MISSES : FAILURES)) {
                 log_warn("MPS daemon", LOG_STR("name", daemon->name), LOG_UINT("missed", daemon->polls.misses),
@@ -196,7 +196,7 @@ void mps_daemon_look(struct mps_daemon *daemon)
                 daemon_notify(daemon, false);
 }
 
-static void on_polled(struct mps_observation *observation, const struct error *err, void *data)
+static void daemon_poll_on_polled(struct mps_observation *observation, const struct error *err, void *data)
 {
         struct mps_daemon *daemon = data;
         bool is_new;
@@ -241,11 +241,11 @@ static void daemon_poll(struct mps_daemon *daemon)
                 .unit = daemon->started.value.n_units == 1 ? daemon->started.value.units[0].uuid : NULL,
                 .system_root = daemon->context->system_root,
                 .environments = daemon->context->environments,
-                .done = on_polled,
+                .done = daemon_poll_on_polled,
                 .data = daemon,
         };
 
-        if (is_lost(daemon) || is_changed(daemon))
+        if (daemon_poll_is_lost(daemon) || is_changed(daemon))
                 return;
         if (!daemon->polls.current)
                 daemon->polls.current = mps_poll_start(&options);

@@ -35,7 +35,7 @@ struct left {
 
 /* ---- files that daemon and servers use ---- */
 
-static void add_used(struct left *left, dev_t device, ino_t inode)
+static void daemon_shm_add_used(struct left *left, dev_t device, ino_t inode)
 {
         if (device != left->device)
                 return;
@@ -57,7 +57,7 @@ static void add_mapped(struct left *left, char *maps)
 
                 if (sscanf(line, "%*s %*s %*s %x:%x %llu", &major_number, &minor_number, &inode) ==
                         3) /* NOLINT(cert-err34-c) */
-                        add_used(left, makedev(major_number, minor_number), (ino_t)inode);
+                        daemon_shm_add_used(left, makedev(major_number, minor_number), (ino_t)inode);
         }
 }
 
@@ -75,12 +75,12 @@ static void add_open(struct left *left, pid_t pid)
                 struct stat status;
 
                 if (isdigit((unsigned char)entry->d_name[0]) && fstatat(dirfd(folder), entry->d_name, &status, 0) == 0)
-                        add_used(left, status.st_dev, status.st_ino);
+                        daemon_shm_add_used(left, status.st_dev, status.st_ino);
         }
         closedir(folder);
 }
 
-static void add_process(struct left *left, pid_t pid)
+static void daemon_shm_add_process(struct left *left, pid_t pid)
 {
         _cleanup_(strbuf_done) struct strbuf maps = STRBUF_INIT;
         _free_ char *path = xasprintf("/proc/%d/maps", (int)pid);
@@ -105,13 +105,13 @@ static void add_processes(struct left *left, pid_t daemon)
                 const pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
 
                 if (pid > 0 && mps_shm_mounts_of(pid) == mounts)
-                        add_process(left, pid);
+                        daemon_shm_add_process(left, pid);
         }
         if (processes)
                 closedir(processes);
 }
 
-static bool is_used(const struct left *left, ino_t inode)
+static bool daemon_shm_is_used(const struct left *left, ino_t inode)
 {
         for (size_t i = 0; i < left->n_used; i++)
                 if (left->used[i] == inode)
@@ -121,7 +121,7 @@ static bool is_used(const struct left *left, ino_t inode)
 
 /* ---- removing ---- */
 
-static bool is_before(const struct timespec *a, const struct timespec *b)
+static bool daemon_shm_is_before(const struct timespec *a, const struct timespec *b)
 {
         return a->tv_sec < b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
 }
@@ -130,7 +130,8 @@ static bool stays(const struct stat *status, void *data)
 {
         const struct left *left = data;
 
-        return !is_before(&status->st_ctim, &left->changed_before) || is_used(left, status->st_ino);
+        return !daemon_shm_is_before(&status->st_ctim, &left->changed_before) ||
+               daemon_shm_is_used(left, status->st_ino);
 }
 
 static bool sees_all_processes(void)

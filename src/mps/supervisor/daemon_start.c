@@ -24,7 +24,7 @@
 
 /* ---- adopting a running process ---- */
 
-static void put_units(struct strbuf *text, const struct mps_daemon_wanted *settings)
+static void daemon_start_put_units(struct strbuf *text, const struct mps_daemon_wanted *settings)
 {
         for (size_t i = 0; i < settings->n_units; i++)
                 strbuf_printf(text, "%s%s", i ? "," : "", settings->units[i].uuid);
@@ -197,7 +197,7 @@ static void free_prepare(struct prepare *prepare)
         arena_done(&arena);
 }
 
-static int read_capability(const struct nvml *nvml, const char *uuid)
+static int daemon_start_read_capability(const struct nvml *nvml, const char *uuid)
 {
         nvmlDevice_t device;
         int major;
@@ -222,7 +222,7 @@ static int serve_read(struct nvml_serving *serving, struct pack *question, struc
         if (NVML_CALL(nvml, system_get_driver_version, facts.driver, sizeof(facts.driver)) != NVML_SUCCESS)
                 facts.driver[0] = '\0';
         facts.has_mode = compute_mode_read(nvml, uuid, &facts.mode, &facts.err);
-        facts.major = read_capability(nvml, uuid);
+        facts.major = daemon_start_read_capability(nvml, uuid);
         serving->must_close = facts.has_mode < 0;
         PACK(answer, facts);
         return 0;
@@ -252,7 +252,7 @@ static const struct {
         {MPS_CAN_NAMESPACE, MPS_CAN_MULTI_USER, 0, {"-m"}},
 };
 
-static bool is_used(size_t position, unsigned int bits)
+static bool daemon_start_is_used(size_t position, unsigned int bits)
 {
         const unsigned int needed = options[position].bit | options[position].with;
 
@@ -340,12 +340,13 @@ static int launch_process(struct mps_daemon *daemon, const char *program, struct
         if (log < 0)
                 return -1;
         for (size_t i = 0; i < ARRAY_SIZE(options); i++)
-                for (size_t j = 0; is_used(i, daemon->process.options) && j < 2 && options[i].words[j]; j++)
+                for (size_t j = 0; daemon_start_is_used(i, daemon->process.options) && j < 2 && options[i].words[j];
+                        j++)
                         argv[words++] = options[i].words[j];
         while (context->environment && context->environment[count])
                 count++;
         environment = ARENA_ARRAY(&arena, const char *, count + 6);
-        put_units(&units, &daemon->wanted.value);
+        daemon_start_put_units(&units, &daemon->wanted.value);
         environment[0] = arena_printf(&arena, "PATH=%s", path);
         environment[1] = arena_printf(&arena, "CUDA_VISIBLE_DEVICES=%s", units.data);
         environment[2] = arena_printf(&arena, "CUDA_MPS_PIPE_DIRECTORY=%s", daemon->folder.pipe);
@@ -387,7 +388,7 @@ static unsigned int unknown_option(const struct mps_daemon *daemon, int status, 
         if (daemon->machine.state != MPS_STARTING || !dialogue_is_unknown_option(status, words))
                 return 0;
         for (size_t i = ARRAY_SIZE(options); i > 0; i--)
-                if (is_used(i - 1, daemon->process.options))
+                if (daemon_start_is_used(i - 1, daemon->process.options))
                         return options[i - 1].bit;
         return 0;
 }

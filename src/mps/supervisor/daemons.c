@@ -34,7 +34,7 @@ static const char *find_blocker(const struct mps_daemon *daemon, const struct mp
 }
 
 /* NULL: it cannot be adopted or started, which is logged. */
-static struct mps_daemon *add_daemon(
+static struct mps_daemon *daemons_add_daemon(
         struct mps_daemons *daemons, const char *name, const struct mps_record_daemon *recorded)
 {
         struct mps_daemon *daemon;
@@ -80,7 +80,7 @@ static void adopt_one_left(const struct identity_found *found, void *data)
         if (daemon && (mps_daemon_record(daemon, &known) || !left->is_restoring)) /* else it looks itself */
                 return;
         if (!daemon)
-                daemon = add_daemon(left->daemons, found->name, &process);
+                daemon = daemons_add_daemon(left->daemons, found->name, &process);
         if (daemon)
                 mps_daemon_adopt(daemon, mps_wanted_find(left->wanted, found->name));
 }
@@ -115,7 +115,7 @@ static void want_all(struct mps_daemons *daemons, const struct mps_wanted *wante
                 struct mps_daemon *daemon = mps_daemons_find(daemons, wanted->daemons[i].name);
 
                 if (!daemon)
-                        daemon = add_daemon(daemons, wanted->daemons[i].name, NULL);
+                        daemon = daemons_add_daemon(daemons, wanted->daemons[i].name, NULL);
                 if (daemon)
                         mps_daemon_want(daemon, &wanted->daemons[i]);
         }
@@ -131,7 +131,7 @@ void mps_daemons_apply(struct mps_daemons *daemons, const struct mps_wanted *wan
 void mps_daemons_restore(struct mps_daemons *daemons, const struct mps_record *record)
 {
         for (size_t i = 0; i < record->n_daemons; i++)
-                add_daemon(daemons, record->daemons[i].settings.name, &record->daemons[i]);
+                daemons_add_daemon(daemons, record->daemons[i].settings.name, &record->daemons[i]);
         for (size_t i = 0; i < record->n_daemons; i++) {
                 const struct mps_daemon_wanted *settings = &record->daemons[i].settings;
                 const struct mps_daemon_wanted *wanted = mps_wanted_find(&record->wanted, settings->name);

@@ -51,7 +51,7 @@ void environment_read(struct environment *ret, const char *root, pid_t pid, uint
         ret->asked_permille = value ? read_percentage(value) : 0;
 }
 
-static void serve(const void *message, size_t size UNUSED, struct strbuf *answer, const void *data)
+static void environment_serve(const void *message, size_t size UNUSED, struct strbuf *answer, const void *data)
 {
         const struct environment_process *process = message;
         struct environment environment;
@@ -93,7 +93,7 @@ static const struct owner *leave_out(struct environments *environments, const st
 
 /* ---- questions ---- */
 
-static void question_end(struct environment_question *question, const struct environment *environment)
+static void environment_question_end(struct environment_question *question, const struct environment *environment)
 {
         list_remove(&question->link);
         question->done(question, environment);
@@ -117,10 +117,11 @@ static void end_questions_of(struct environments *environments, const struct own
                 list_append(&theirs, link);
         }
         while (!list_is_empty(&theirs))
-                question_end(container_of(theirs.next, struct environment_question, link), &unknown);
+                environment_question_end(container_of(theirs.next, struct environment_question, link), &unknown);
 }
 
-static void on_environment(struct worker_request *request, const struct error *err, const void *answer, size_t size)
+static void environment_on_environment(
+        struct worker_request *request, const struct error *err, const void *answer, size_t size)
 {
         struct environment_question *question = container_of(request, struct environment_question, request);
         struct environments *environments = question->environments;
@@ -131,7 +132,7 @@ static void on_environment(struct worker_request *request, const struct error *e
         if (err && err->kind == ERROR_TIMEOUT)
                 end_questions_of(environments, leave_out(environments, question));
         else
-                question_end(question, &environment);
+                environment_question_end(question, &environment);
 }
 
 bool environments_ask(struct environments *environments, struct environment_question *question)
@@ -142,7 +143,7 @@ bool environments_ask(struct environments *environments, struct environment_ques
         question->request = (struct worker_request){.message = &question->process,
                 .size = sizeof(question->process),
                 .deadline_ms = ENVIRONMENT_DEADLINE_MS,
-                .done = on_environment};
+                .done = environment_on_environment};
         list_append(&environments->asked, &question->link);
         worker_ask(environments->worker, &question->request);
         return true;
@@ -160,7 +161,7 @@ struct environments *environments_new(uv_loop_t *loop, const char *root)
 
         environments->loop = loop;
         environments->root = xstrdup(root);
-        environments->worker = worker_new(loop, "mps-environment", serve, environments->root);
+        environments->worker = worker_new(loop, "mps-environment", environment_serve, environments->root);
         list_init(&environments->asked);
         return environments;
 }

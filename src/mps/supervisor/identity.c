@@ -169,7 +169,7 @@ void identity_kill(int pidfd)
  * Its program has the name of |program|, which the kernel knows. About the file itself the kernel asks the file system,
  * which may be one that a tenant or a network serves: that is for those of this name.
  */
-static bool is_called(pid_t pid, const char *program)
+static bool identity_is_called(pid_t pid, const char *program)
 {
         _free_ char *real = realpath(program, NULL);
         char path[64];
@@ -189,7 +189,7 @@ static bool has_executable(pid_t pid, const char *program)
         char path[64];
 
         snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-        return is_called(pid, program) && file_is_at_both(program, path);
+        return identity_is_called(pid, program) && file_is_at_both(program, path);
 }
 
 /* It has CAP_SYS_ADMIN outside any user namespace of its own. */
@@ -239,7 +239,7 @@ enum identity_daemon identity_check_daemon(pid_t pid, const char *program, uint6
 /* ---- all daemons of a root ---- */
 
 /* It has the same folder there, and not another one of that name in another mount namespace. */
-static bool has_root(pid_t pid, const char *root)
+static bool identity_has_root(pid_t pid, const char *root)
 {
         _free_ char *path = xasprintf("/proc/%d/root%s", (int)pid, root);
 
@@ -284,7 +284,7 @@ void identity_find_daemons(const char *root, const char *program,
                 _free_ char *units = NULL;
 
                 /* Only a daemon's environment is read, since a tenant could let the reader wait. */
-                if (daemon.pid <= 0 || !is_called(daemon.pid, program) ||
+                if (daemon.pid <= 0 || !identity_is_called(daemon.pid, program) ||
                         identity_check_daemon(daemon.pid, program, &daemon.start_time, &err) != IDENTITY_DAEMON ||
                         !is_started_as_daemon(daemon.pid))
                         continue;
@@ -293,7 +293,7 @@ void identity_find_daemons(const char *root, const char *program,
                 units = identity_variable(daemon.pid, "CUDA_VISIBLE_DEVICES");
                 daemon.name = name;
                 daemon.units = units;
-                if (name && has_root(daemon.pid, root) && identity_is_alive(daemon.pid, daemon.start_time))
+                if (name && identity_has_root(daemon.pid, root) && identity_is_alive(daemon.pid, daemon.start_time))
                         found(&daemon, data);
         }
         if (processes)

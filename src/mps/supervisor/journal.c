@@ -76,7 +76,7 @@ static void forget_the_dead(struct mps_journal *journal)
 
 /* ---- events ---- */
 
-static void set_problem(struct mps_journal *journal, char *problem)
+static void journal_set_problem(struct mps_journal *journal, char *problem)
 {
         free(journal->problem);
         journal->problem = problem;
@@ -129,15 +129,15 @@ static void on_journal_event(const struct server_log_event *event, void *data)
                 journal->server_uid = event->uid;
                 break;
         case SERVER_LOG_SERVER_READY:
-                set_problem(journal, NULL);
+                journal_set_problem(journal, NULL);
                 break;
         case SERVER_LOG_SERVER_EXITED:
                 if (event->status)
-                        set_problem(journal, xasprintf("its server ended with status %d: see '%s'", event->status,
-                                                     journal->server_path));
+                        journal_set_problem(journal, xasprintf("its server ended with status %d: see '%s'",
+                                                             event->status, journal->server_path));
                 break;
         case SERVER_LOG_START_FAILED:
-                set_problem(journal, xasprintf("its server does not start: %.200s", event->text));
+                journal_set_problem(journal, xasprintf("its server does not start: %.200s", event->text));
                 break;
         case SERVER_LOG_CLIENT_CONNECTED:
                 on_journal_connected(journal, event);
@@ -157,7 +157,7 @@ static void on_journal_event(const struct server_log_event *event, void *data)
 
 /* ---- reading the logs ---- */
 
-static void read_one(
+static void journal_read_one(
         struct mps_journal *journal, struct server_log_file *file, const char *path, struct server_log *log)
 {
         struct error err;
@@ -170,8 +170,8 @@ static void read_one(
 
 void mps_journal_read(struct mps_journal *journal)
 {
-        read_one(journal, &journal->control_file, journal->control_path, &journal->control);
-        read_one(journal, &journal->server_file, journal->server_path, &journal->server);
+        journal_read_one(journal, &journal->control_file, journal->control_path, &journal->control);
+        journal_read_one(journal, &journal->server_file, journal->server_path, &journal->server);
 }
 
 void mps_journal_skip(struct mps_journal *journal)
@@ -179,7 +179,7 @@ void mps_journal_skip(struct mps_journal *journal)
         mps_journal_read(journal);
         journal->n_known = 0;
         journal->server_pid = 0;
-        set_problem(journal, NULL);
+        journal_set_problem(journal, NULL);
 }
 
 /* NULL: unknown. Limits that never changed are those of each client of the server. */
@@ -193,7 +193,7 @@ static const struct server_log_limits *limits_of(
         return last->server == client->server && last->has_started && !last->has_changed ? last : NULL;
 }
 
-static void add_limits(
+static void journal_add_limits(
         struct mps_client *client, const struct server_log_limits *limits, const struct mps_unit *units, size_t n_units)
 {
         client->threads_permille = limits->threads_permille;
@@ -203,7 +203,7 @@ static void add_limits(
 }
 
 /* A server for its user starts when the present server has lost its last client. */
-static const char *explain_waiting(const struct mps_journal *journal, struct mps_observation *seen)
+static const char *journal_explain_waiting(const struct mps_journal *journal, struct mps_observation *seen)
 {
         for (size_t i = 0; i < journal->n_known && seen->n_servers; i++) {
                 const struct known *known = &journal->known[i];
@@ -233,13 +233,13 @@ void mps_journal_explain(
                         known->is_waiting = false;
                 }
                 if (limits)
-                        add_limits(&seen->clients[i], limits, units, n_units);
+                        journal_add_limits(&seen->clients[i], limits, units, n_units);
         }
         for (size_t i = 0; i < seen->n_servers; i++)
                 if (seen->servers[i].uid == (uid_t)-1 && seen->servers[i].pid == journal->server_pid)
                         seen->servers[i].uid = journal->server_uid;
         forget_the_dead(journal);
-        seen->waiting = explain_waiting(journal, seen);
+        seen->waiting = journal_explain_waiting(journal, seen);
         if (!seen->waiting && seen->n_servers == 0 && journal->problem)
                 seen->waiting = arena_strdup(&seen->arena, journal->problem);
 }

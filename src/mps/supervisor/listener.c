@@ -51,7 +51,7 @@ struct call {
 
 /* ---- answers ---- */
 
-static void send_text(struct client *client, const char *text)
+static void listener_send_text(struct client *client, const char *text)
 {
         lines_send(client->lines, text, strlen(text));
 }
@@ -67,7 +67,7 @@ static void send_answer(
         if (answer.has_allocation)
                 answer.allocation = *allocation;
         text = mps_answer_write(&answer);
-        send_text(client, text);
+        listener_send_text(client, text);
 }
 
 static void end_call(struct call *call, const struct error *err, const struct mps_allocation *allocation)
@@ -119,11 +119,11 @@ static const char *status_text(struct mps_listener *listener)
         return listener->status;
 }
 
-static void send_status(struct client *client)
+static void listener_send_status(struct client *client)
 {
         client->is_behind = lines_is_sending(client->lines);
         if (!client->is_behind)
-                send_text(client, status_text(client->listener));
+                listener_send_text(client, status_text(client->listener));
 }
 
 static void on_sent(void *data)
@@ -131,7 +131,7 @@ static void on_sent(void *data)
         struct client *client = data;
 
         if (client->is_behind)
-                send_status(client);
+                listener_send_status(client);
 }
 
 void mps_listener_changed(struct mps_listener *listener)
@@ -141,7 +141,7 @@ void mps_listener_changed(struct mps_listener *listener)
                 struct client *client = container_of(in_listener, struct client, in_listener);
 
                 if (client->watches)
-                        send_status(client);
+                        listener_send_status(client);
         }
 }
 
@@ -172,7 +172,7 @@ static void listener_look(struct client *client)
         mps_supervisor_look(client->listener->supervisor);
         free(TAKE_PTR(client->listener->status));
         if (client->watches)
-                send_text(client, status_text(client->listener));
+                listener_send_text(client, status_text(client->listener));
 }
 
 /* Requests that the supervisor answers later, though its callback may come at once. */
@@ -203,7 +203,7 @@ static void listener_carry_out(struct client *client, const struct mps_request *
         switch (request->kind) {
         case MPS_REQUEST_WATCH:
                 client->watches = true;
-                send_status(client);
+                listener_send_status(client);
                 break;
         case MPS_REQUEST_PING:
                 if (request->is_look)
@@ -273,7 +273,7 @@ static bool is_welcome(const struct mps_listener *listener, const struct lines *
         return false;
 }
 
-static void on_connection(uv_stream_t *stream, int status)
+static void listener_on_connection(uv_stream_t *stream, int status)
 {
         struct mps_listener *listener = container_of(stream, struct mps_listener, pipe);
         struct client *client = xcalloc(1, sizeof(*client));
@@ -317,7 +317,7 @@ static void on_listener_closed(uv_handle_t *handle)
 }
 
 /* Removes only our own socket: another supervisor may have created one of the same name. */
-static void remove_socket(const struct mps_listener *listener)
+static void listener_remove_socket(const struct mps_listener *listener)
 {
         struct stat status;
 
@@ -330,13 +330,13 @@ void mps_listener_close(struct mps_listener *listener, void (*closed)(void *data
 {
         listener->closed = closed;
         listener->data = data;
-        remove_socket(listener);
+        listener_remove_socket(listener);
         while (!list_is_empty(&listener->clients))
                 drop_client(container_of(listener->clients.next, struct client, in_listener));
         uv_close((uv_handle_t *)&listener->pipe, on_listener_closed);
 }
 
-static int listen_on(struct mps_listener *listener, struct error *err)
+static int listener_listen_on(struct mps_listener *listener, struct error *err)
 {
         struct stat status;
         _close_ int fd = -1;
@@ -351,7 +351,7 @@ static int listen_on(struct mps_listener *listener, struct error *err)
         rc = uv_pipe_open(&listener->pipe, fd);
         if (rc == 0) {
                 TAKE_FD(fd);
-                rc = uv_listen((uv_stream_t *)&listener->pipe, BACKLOG, on_connection);
+                rc = uv_listen((uv_stream_t *)&listener->pipe, BACKLOG, listener_on_connection);
         }
         if (rc < 0)
                 return error_errno(err, -rc, "listen on '%s'", listener->path);
@@ -367,7 +367,7 @@ int mps_listener_new(struct mps_listener **ret, const struct mps_listener_option
         listener->path = xasprintf("%s/" MPS_SOCKET, options->root);
         list_init(&listener->clients);
         uv_pipe_init(options->loop, &listener->pipe, 0);
-        if (listen_on(listener, err) < 0) {
+        if (listener_listen_on(listener, err) < 0) {
                 mps_listener_close(listener, NULL, NULL);
                 return -1;
         }

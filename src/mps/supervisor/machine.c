@@ -3,14 +3,14 @@
 
 #include <assert.h>
 
-static struct mps_action act(enum mps_command command, uint64_t timeout_ms)
+static struct mps_action machine_act(enum mps_command command, uint64_t timeout_ms)
 {
         return (struct mps_action){.command = command, .timeout_ms = timeout_ms};
 }
 
-static struct mps_action ignore(void)
+static struct mps_action machine_ignore(void)
 {
-        return act(MPS_DO_NOTHING, MPS_TIMER_KEEP);
+        return machine_act(MPS_DO_NOTHING, MPS_TIMER_KEEP);
 }
 
 static void machine_enter(struct mps_machine *machine, enum mps_state state, enum mps_phase phase)
@@ -19,7 +19,7 @@ static void machine_enter(struct mps_machine *machine, enum mps_state state, enu
         machine->phase = phase;
 }
 
-static uint64_t retry_ms(const struct mps_machine *machine)
+static uint64_t machine_retry_ms(const struct mps_machine *machine)
 {
         uint64_t ms = MPS_FIRST_RETRY_MS;
 
@@ -31,33 +31,33 @@ static uint64_t retry_ms(const struct mps_machine *machine)
 static struct mps_action machine_start(struct mps_machine *machine)
 {
         machine_enter(machine, MPS_STARTING, MPS_PHASE_PLAIN);
-        return act(MPS_DO_START, MPS_START_TIMEOUT_MS);
+        return machine_act(MPS_DO_START, MPS_START_TIMEOUT_MS);
 }
 
 static struct mps_action machine_configure(struct mps_machine *machine)
 {
         machine_enter(machine, MPS_CONFIGURING, MPS_PHASE_PLAIN);
-        return act(MPS_DO_CONFIGURE, MPS_CONFIGURE_TIMEOUT_MS);
+        return machine_act(MPS_DO_CONFIGURE, MPS_CONFIGURE_TIMEOUT_MS);
 }
 
 static struct mps_action become_ready(struct mps_machine *machine, int64_t now_ms)
 {
         machine_enter(machine, MPS_READY, MPS_PHASE_PLAIN);
         machine->ready_since = now_ms;
-        return act(MPS_DO_NOTHING, 0);
+        return machine_act(MPS_DO_NOTHING, 0);
 }
 
 static struct mps_action wait_to_retry(struct mps_machine *machine)
 {
         machine_enter(machine, MPS_FAULT, MPS_PHASE_PLAIN);
-        return act(MPS_DO_NOTHING, retry_ms(machine));
+        return machine_act(MPS_DO_NOTHING, machine_retry_ms(machine));
 }
 
 static struct mps_action be_gone(struct mps_machine *machine)
 {
         machine_enter(machine, MPS_OFF, MPS_PHASE_PLAIN);
         machine->failures = 0;
-        return act(MPS_DO_GONE, 0);
+        return machine_act(MPS_DO_GONE, 0);
 }
 
 static void count_failure(struct mps_machine *machine, int64_t now_ms)
@@ -77,7 +77,7 @@ static struct mps_action machine_fail(struct mps_machine *machine, int64_t now_m
 static struct mps_action machine_kill(struct mps_machine *machine, enum mps_state state)
 {
         machine_enter(machine, state, MPS_PHASE_KILLING);
-        return act(MPS_DO_KILL, MPS_KILL_TIMEOUT_MS);
+        return machine_act(MPS_DO_KILL, MPS_KILL_TIMEOUT_MS);
 }
 
 static struct mps_action fail_and_kill(struct mps_machine *machine, int64_t now_ms)
@@ -89,13 +89,13 @@ static struct mps_action fail_and_kill(struct mps_machine *machine, int64_t now_
 static struct mps_action machine_drain(struct mps_machine *machine)
 {
         machine_enter(machine, MPS_DRAINING, MPS_PHASE_PLAIN);
-        return act(MPS_DO_DRAIN, 0);
+        return machine_act(MPS_DO_DRAIN, 0);
 }
 
 static struct mps_action machine_quit(struct mps_machine *machine, enum mps_command command)
 {
         machine_enter(machine, MPS_DRAINING, MPS_PHASE_QUITTING);
-        return act(command, MPS_QUIT_TIMEOUT_MS);
+        return machine_act(command, MPS_QUIT_TIMEOUT_MS);
 }
 
 /* ---- states ---- */
@@ -112,7 +112,7 @@ static struct mps_action step_off(struct mps_machine *machine, enum mps_event ev
         case MPS_EVENT_LEFT:
                 return machine_drain(machine);
         default:
-                return ignore();
+                return machine_ignore();
         }
 }
 
@@ -135,7 +135,7 @@ static struct mps_action step_starting(struct mps_machine *machine, enum mps_eve
         case MPS_EVENT_CHANGED:
                 return machine_kill(machine, MPS_DRAINING); /* not reported to others yet */
         default:
-                return ignore();
+                return machine_ignore();
         }
 }
 
@@ -155,7 +155,7 @@ static struct mps_action step_configuring(struct mps_machine *machine, enum mps_
         case MPS_EVENT_CHANGED:
                 return machine_drain(machine); /* an adopted one may have clients */
         default:
-                return ignore();
+                return machine_ignore();
         }
 }
 
@@ -171,12 +171,12 @@ static struct mps_action step_ready(struct mps_machine *machine, enum mps_event 
                 return machine_configure(machine);
         case MPS_EVENT_SERVER_FAULT:
                 machine_enter(machine, MPS_FAULT, MPS_PHASE_SERVER_FAULT);
-                return act(MPS_DO_NOTHING, MPS_FAULT_PATIENCE_MS);
+                return machine_act(MPS_DO_NOTHING, MPS_FAULT_PATIENCE_MS);
         case MPS_EVENT_UNWANTED:
         case MPS_EVENT_CHANGED:
                 return machine_drain(machine);
         default:
-                return ignore();
+                return machine_ignore();
         }
 }
 
@@ -186,23 +186,23 @@ static struct mps_action step_draining(struct mps_machine *machine, enum mps_eve
         case MPS_EVENT_EXITED:
                 return machine->wanted ? machine_start(machine) : be_gone(machine);
         case MPS_EVENT_EMPTY:
-                return machine->phase == MPS_PHASE_PLAIN ? machine_quit(machine, MPS_DO_QUIT) : ignore();
+                return machine->phase == MPS_PHASE_PLAIN ? machine_quit(machine, MPS_DO_QUIT) : machine_ignore();
         case MPS_EVENT_DRAIN_DEADLINE:
-                return machine->phase == MPS_PHASE_KILLING ? ignore() : machine_quit(machine, MPS_DO_END);
+                return machine->phase == MPS_PHASE_KILLING ? machine_ignore() : machine_quit(machine, MPS_DO_END);
         case MPS_EVENT_SILENT:
         case MPS_EVENT_LOST:
-                return machine->phase == MPS_PHASE_KILLING ? ignore() : machine_kill(machine, MPS_DRAINING);
+                return machine->phase == MPS_PHASE_KILLING ? machine_ignore() : machine_kill(machine, MPS_DRAINING);
         case MPS_EVENT_TIMEOUT:
                 return machine_kill(machine, MPS_DRAINING);
         case MPS_EVENT_WANTED:
-                return machine->phase == MPS_PHASE_PLAIN ? machine_configure(machine) : ignore();
+                return machine->phase == MPS_PHASE_PLAIN ? machine_configure(machine) : machine_ignore();
         default:
-                return ignore();
+                return machine_ignore();
         }
 }
 
 /* Used when there is no process. */
-static struct mps_action step_waiting(struct mps_machine *machine, enum mps_event event)
+static struct mps_action machine_step_waiting(struct mps_machine *machine, enum mps_event event)
 {
         switch (event) {
         case MPS_EVENT_TIMEOUT:
@@ -211,7 +211,7 @@ static struct mps_action step_waiting(struct mps_machine *machine, enum mps_even
         case MPS_EVENT_UNWANTED:
                 return be_gone(machine);
         default:
-                return ignore();
+                return machine_ignore();
         }
 }
 
@@ -224,9 +224,9 @@ static struct mps_action step_killing(struct mps_machine *machine, enum mps_even
                 return machine_kill(machine, MPS_FAULT);
         case MPS_EVENT_UNWANTED:
                 machine_enter(machine, MPS_DRAINING, MPS_PHASE_KILLING);
-                return ignore();
+                return machine_ignore();
         default:
-                return ignore();
+                return machine_ignore();
         }
 }
 
@@ -237,14 +237,14 @@ static struct mps_action step_server_fault(struct mps_machine *machine, enum mps
                 return become_ready(machine, now_ms);
         case MPS_EVENT_EMPTY:
                 if (machine->phase != MPS_PHASE_SERVER_FAULT)
-                        return ignore();
+                        return machine_ignore();
                 machine->phase = MPS_PHASE_SERVER_EMPTY;
-                return act(MPS_DO_NOTHING, MPS_FAULT_EMPTY_MS);
+                return machine_act(MPS_DO_NOTHING, MPS_FAULT_EMPTY_MS);
         case MPS_EVENT_TIMEOUT:
                 if (machine->phase == MPS_PHASE_SERVER_SHUT)
                         return fail_and_kill(machine, now_ms);
                 machine->phase = MPS_PHASE_SERVER_SHUT;
-                return act(MPS_DO_SHUT_SERVER, MPS_QUIT_TIMEOUT_MS);
+                return machine_act(MPS_DO_SHUT_SERVER, MPS_QUIT_TIMEOUT_MS);
         case MPS_EVENT_EXITED:
                 return machine_fail(machine, now_ms);
         case MPS_EVENT_SILENT:
@@ -254,7 +254,7 @@ static struct mps_action step_server_fault(struct mps_machine *machine, enum mps
         case MPS_EVENT_CHANGED:
                 return machine_drain(machine);
         default:
-                return ignore();
+                return machine_ignore();
         }
 }
 
@@ -262,7 +262,7 @@ static struct mps_action step_fault(struct mps_machine *machine, enum mps_event 
 {
         switch (machine->phase) {
         case MPS_PHASE_PLAIN:
-                return step_waiting(machine, event);
+                return machine_step_waiting(machine, event);
         case MPS_PHASE_KILLING:
                 return step_killing(machine, event);
         default:
@@ -291,7 +291,7 @@ struct mps_action mps_step(struct mps_machine *machine, enum mps_event event, in
                 return step_fault(machine, event, now_ms);
         }
         assert(false);
-        return ignore();
+        return machine_ignore();
 }
 
 bool mps_machine_is_alive(const struct mps_machine *machine)

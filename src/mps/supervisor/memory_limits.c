@@ -57,7 +57,7 @@ void mps_memory_limits_restore(
 
 /* ---- who is to have one ---- */
 
-static const struct mps_record_allocation *find_allocation(
+static const struct mps_record_allocation *memory_limits_find_allocation(
         const struct mps_record_allocation *allocations, size_t n_allocations, const char *id, const char *unit)
 {
         for (size_t i = 0; i < n_allocations; i++)
@@ -106,9 +106,9 @@ bool mps_memory_limits_add(struct mps_memory_limits *limits, const struct mps_da
         for (size_t i = 0; takes_part(daemon) && i < daemon->n_clients; i++) {
                 const struct mps_client *client = &daemon->clients[i];
                 const struct mps_record_allocation *allocation =
-                        client->cgroup && client->name_space
-                                ? find_allocation(allocations, n_allocations, client->name_space, daemon->units[0])
-                                : NULL;
+                        client->cgroup && client->name_space ? memory_limits_find_allocation(allocations, n_allocations,
+                                                                       client->name_space, daemon->units[0])
+                                                             : NULL;
                 struct mps_memory_limit limit;
 
                 if (!allocation || !allocation->request.limit_mib ||
@@ -130,13 +130,13 @@ bool mps_memory_limits_add(struct mps_memory_limits *limits, const struct mps_da
 bool mps_memory_limit_is_void(
         const struct mps_memory_limit *limit, const struct mps_record_allocation *allocations, size_t n_allocations)
 {
-        return !find_allocation(allocations, n_allocations, limit->status.allocation, limit->status.unit);
+        return !memory_limits_find_allocation(allocations, n_allocations, limit->status.allocation, limit->status.unit);
 }
 
 /* ---- outcomes ---- */
 
 /* Always in the same buffer: problems may come and go many times while the container runs. */
-static void set_problem(struct mps_memory_limit *limit, struct arena *arena, const char *problem)
+static void memory_limits_set_problem(struct mps_memory_limit *limit, struct arena *arena, const char *problem)
 {
         const size_t size = sizeof(((struct error *)0)->text);
 
@@ -155,7 +155,7 @@ bool mps_memory_limit_take(struct mps_memory_limit *limit, struct arena *arena, 
         if (outcome == MEMORY_LIMIT_DONE)
                 limit->status.problem = NULL;
         else if (problem && (!limit->status.problem || strcmp(limit->status.problem, problem) != 0))
-                set_problem(limit, arena, problem);
+                memory_limits_set_problem(limit, arena, problem);
         return outcome != MEMORY_LIMIT_GONE && !(was_void && outcome != MEMORY_LIMIT_FAILED);
 }
 
@@ -304,7 +304,7 @@ static int serve_limits(struct nvml_serving *serving, struct pack *question, str
         return 0;
 }
 
-static void read_results(struct limits_job *job, const struct error *err, struct pack *answer)
+static void memory_limits_read_results(struct limits_job *job, const struct error *err, struct pack *answer)
 {
         for (size_t i = 0; i < job->n_works; i++)
                 if (err)
@@ -374,7 +374,7 @@ static void on_limits(struct nvml_request *request, const struct error *err, str
 
         list_remove(&job->link);
         if (job->limits->nvml) {
-                read_results(job, err, answer);
+                memory_limits_read_results(job, err, answer);
                 limits_take(job);
         }
         arena = job->arena;

@@ -51,7 +51,7 @@ bool mps_observation_is_same(const struct mps_observation *a, const struct mps_o
         return true;
 }
 
-static bool has_ended(const struct mps_client *client, const char *system_root)
+static bool observe_has_ended(const struct mps_client *client, const char *system_root)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct process process;
@@ -71,7 +71,7 @@ bool mps_observation_drop_ended(struct mps_observation *observation, const char 
         size_t before = observation->n_clients;
 
         for (size_t i = 0; i < before; i++)
-                if (!has_ended(&observation->clients[i], system_root))
+                if (!observe_has_ended(&observation->clients[i], system_root))
                         observation->clients[kept++] = observation->clients[i];
         observation->n_clients = kept;
         return kept < before;
@@ -159,7 +159,7 @@ static void on_devices(const struct error *err, const char *answer, void *data)
 }
 
 /* |place|: where it was, unless others have come or gone. */
-static const struct mps_client *find_known(const struct mps_observation *known, pid_t pid, size_t place)
+static const struct mps_client *observe_find_known(const struct mps_observation *known, pid_t pid, size_t place)
 {
         for (size_t i = 0; known && i < known->n_clients; i++) {
                 const struct mps_client *client = &known->clients[(place + i) % known->n_clients];
@@ -194,7 +194,7 @@ static bool keep_facts(struct mps_poll *poll, struct mps_client *client, const s
 
 static void observe_ask_for_units(struct mps_poll *poll);
 
-static void on_environment(struct environment_question *question, const struct environment *environment)
+static void observe_on_environment(struct environment_question *question, const struct environment *environment)
 {
         const struct about_client *about = container_of(question, struct about_client, question);
         struct mps_poll *poll = about->poll;
@@ -222,7 +222,7 @@ static void ask_for_environment(struct mps_poll *poll, size_t position)
         about->question = (struct environment_question){.process = {client->pid, client->start_time},
                 .pod_uid = client->pod_uid,
                 .uid = client->uid,
-                .done = on_environment};
+                .done = observe_on_environment};
         if (!environments_ask(poll->options.environments, &about->question))
                 return;
         poll->n_about++;
@@ -230,7 +230,7 @@ static void ask_for_environment(struct mps_poll *poll, size_t position)
 }
 
 /* A client that has ended meanwhile gets no facts; the next poll does not list it. */
-static void read_client(struct mps_poll *poll, size_t position)
+static void observe_read_client(struct mps_poll *poll, size_t position)
 {
         struct mps_client *client = &poll->seen->clients[position];
         struct process process;
@@ -257,8 +257,8 @@ static void read_processes(struct mps_poll *poll)
         for (size_t i = 0; i < seen->n_clients; i++) {
                 struct mps_client *client = &seen->clients[i];
 
-                if (!keep_facts(poll, client, find_known(known, client->pid, i)))
-                        read_client(poll, i);
+                if (!keep_facts(poll, client, observe_find_known(known, client->pid, i)))
+                        observe_read_client(poll, i);
         }
         for (size_t i = 0; i < seen->n_servers; i++)
                 if (process_read(&process, &seen->arena, poll->options.system_root, seen->servers[i].pid, &err) == 0)
@@ -294,7 +294,7 @@ static void add_client(struct mps_poll *poll, pid_t pid)
         };
 }
 
-static bool is_listed(const struct mps_observation *seen, pid_t pid)
+static bool observe_is_listed(const struct mps_observation *seen, pid_t pid)
 {
         for (size_t i = 0; i < seen->n_clients; i++)
                 if (seen->clients[i].pid == pid)
@@ -312,7 +312,7 @@ static void keep_unlisted(struct mps_poll *poll)
                 const struct mps_client *client = &known->clients[i];
                 const size_t before = seen->n_clients;
 
-                if (!client->start_time || is_listed(seen, client->pid) ||
+                if (!client->start_time || observe_is_listed(seen, client->pid) ||
                         process_start_time(poll->options.system_root, client->pid) != client->start_time)
                         continue;
                 add_client(poll, client->pid);
@@ -369,7 +369,7 @@ static void take_clients(struct mps_poll *poll, const char *answer)
                 add_client(poll, pids[i]);
 }
 
-static void take_status(struct mps_poll *poll, const char *answer)
+static void observe_take_status(struct mps_poll *poll, const char *answer)
 {
         struct mps_observation *seen = poll->seen;
 
@@ -389,7 +389,7 @@ static void take_answers(struct mps_poll *poll, const char *const *answers, size
                 if (is_about_clients(poll, question))
                         take_clients(poll, answers[i]);
                 else
-                        take_status(poll, answers[i]);
+                        observe_take_status(poll, answers[i]);
         }
 }
 
@@ -615,7 +615,8 @@ static void confirm_next(struct mps_poll *poll)
 {
         while (poll->n_confirmed < poll->n_listed) {
                 const struct dialogue_v3_client *client = &poll->listed[poll->n_confirmed];
-                const struct mps_client *known = find_known(poll->options.known, client->pid, poll->seen->n_clients);
+                const struct mps_client *known =
+                        observe_find_known(poll->options.known, client->pid, poll->seen->n_clients);
 
                 poll->at = find_server(poll, client->server);
                 if (poll->at == poll->seen->n_servers && !poll->has_unread_servers) {

@@ -72,7 +72,7 @@ static bool may_be_closed(int fd, pid_t daemon, uint64_t start_time, struct ucre
 }
 
 /* "pod <UID>", or "user <uid>" where it is of no pod. */
-static char *owner_of(const struct ucred *peer)
+static char *peer_owner_of(const struct ucred *peer)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct process process = {0};
@@ -108,7 +108,7 @@ enum peer_found peer_poll(struct peer_wait *wait, pid_t daemon, uint64_t start_t
         if (!socket || wait->is_closed || !may_be_closed(copy, daemon, start_time, &peer))
                 return PEER_NONE;
         if (!wait->owner)
-                wait->owner = owner_of(&peer);
+                wait->owner = peer_owner_of(&peer);
         is_again = text_is_same(wait->closed_owner, wait->owner) && now_ms - wait->closed_ms < REMEMBERED_MS;
         if (now_ms - wait->since_ms < (is_again ? patience->again_ms : patience->first_ms))
                 return PEER_WAITS;
@@ -159,7 +159,7 @@ bool peer_close_one(pid_t daemon, uint64_t start_time, peer_rank_fn *rank, void 
                 closedir(descriptors);
         if (chosen < 0 || shutdown(chosen, SHUT_RDWR) < 0)
                 return false;
-        owner = owner_of(&chosen_peer);
+        owner = peer_owner_of(&chosen_peer);
         *ret_who = describe_peer(&chosen_peer, owner, "occupied its control socket");
         return true;
 }

@@ -106,7 +106,7 @@ static uid_t read_uid(int folder)
         return text_to_uint(number, UINT32_MAX, &value) ? (uid_t)value : (uid_t)-1;
 }
 
-static uint64_t read_namespace(int folder)
+static uint64_t process_read_namespace(int folder)
 {
         struct stat status;
 
@@ -123,7 +123,7 @@ int process_read(struct process *ret, struct arena *arena, const char *root, pid
         if (folder < 0)
                 return -1;
         process.uid = read_uid(folder);
-        process.pid_namespace = read_namespace(folder);
+        process.pid_namespace = process_read_namespace(folder);
         read_start(folder, "cgroup", CGROUP_FILE_MAX, &cgroup);
         owner = cgroup_parse(cgroup.data, arena);
         process.pod_uid = owner.pod_uid;

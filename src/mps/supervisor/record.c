@@ -107,7 +107,7 @@ int mps_record_read(struct mps_record *ret, const char *path, struct error *err)
 /* ---- daemons that are not on record ---- */
 
 /* Whether the record takes such a text. */
-static bool is_text(const struct json_text *kind, const char *text)
+static bool supervisor_record_is_text(const struct json_text *kind, const char *text)
 {
         return strlen(text) <= kind->most && kind->is(text);
 }
@@ -120,13 +120,13 @@ bool mps_guess(struct mps_daemon_wanted *ret, struct arena *arena, const char *n
 
         for (const char *at = units; *at; at++)
                 most += *at == ',';
-        if (!is_text(&message_path, name) || most > MESSAGE_UNITS_MAX)
+        if (!supervisor_record_is_text(&message_path, name) || most > MESSAGE_UNITS_MAX)
                 return false;
         all = ARENA_ARRAY(arena, struct mps_unit, most);
         for (const char *at = units; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
                 const char *uuid = arena_printf(arena, "%.*s", (int)strcspn(at, ","), at);
 
-                if (!is_text(&message_uuid, uuid))
+                if (!supervisor_record_is_text(&message_uuid, uuid))
                         return false;
                 all[count++] = (struct mps_unit){.uuid = uuid, .gpu_uuid = uuid, .index = "", .name = ""};
         }

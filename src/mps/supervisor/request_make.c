@@ -15,7 +15,7 @@
 
 /* ---- partitions ---- */
 
-static const struct mps_unit *find_unit(const struct mps_daemon *daemon, const char *uuid)
+static const struct mps_unit *request_make_find_unit(const struct mps_daemon *daemon, const char *uuid)
 {
         return mps_daemon_unit(mps_daemon_settings(daemon), uuid);
 }
@@ -29,7 +29,7 @@ static void on_partition(const struct error *err, const char *answer, void *data
 {
         struct request *request = data;
         struct mps_daemon *daemon = request->daemon;
-        const struct mps_unit *unit = daemon ? find_unit(daemon, request->wanted.unit) : NULL;
+        const struct mps_unit *unit = daemon ? request_make_find_unit(daemon, request->wanted.unit) : NULL;
         struct mps_record_daemon process;
         struct error problem;
 
@@ -52,7 +52,7 @@ static void on_partition(const struct error *err, const char *answer, void *data
 
 static void make_partition(struct request *request, struct mps_control *control)
 {
-        const struct mps_unit *unit = find_unit(request->daemon, request->wanted.unit);
+        const struct mps_unit *unit = request_make_find_unit(request->daemon, request->wanted.unit);
 
         if (!unit) {
                 request_fail(request, ERROR_NOT_FOUND, "does not serve that unit", request->wanted.daemon);
@@ -171,7 +171,7 @@ static void make_namespace(struct request *request, struct mps_control *control)
 
         request->allocation.pipe =
                 arena_printf(arena, "%s/pipe/%s/%s", wanted->daemon, own_server(request), wanted->id);
-        if (!find_unit(request->daemon, wanted->unit)) {
+        if (!request_make_find_unit(request->daemon, wanted->unit)) {
                 request_fail(request, ERROR_NOT_FOUND, "does not serve that unit", wanted->daemon);
         } else if (!dialogue_v3_is_name(wanted->id) || !fits_address(request->allocations, request->allocation.pipe)) {
                 request_fail(request, ERROR_INVALID, "cannot have a namespace of that name", wanted->daemon);
@@ -198,7 +198,8 @@ static void removal_ends(struct request *request, const struct error *err)
         allocations_removed(request, err && err->kind == ERROR_NOT_FOUND ? NULL : err);
 }
 
-static bool is_listed(const struct request *request, const struct dialogue_partition *listed, size_t n_listed)
+static bool request_make_is_listed(
+        const struct request *request, const struct dialogue_partition *listed, size_t n_listed)
 {
         for (size_t i = 0; i < n_listed; i++)
                 if (dialogue_is_partition(&listed[i], request->wanted.unit, request->allocation.partition))
@@ -220,7 +221,7 @@ static void on_partitions(const struct error *err, const char *answer, void *dat
                 return;
         }
         dialogue_read_partitions(answer, &request->arena, &listed, &n_listed, &unread);
-        if (is_listed(request, listed, n_listed)) {
+        if (request_make_is_listed(request, listed, n_listed)) {
                 error_raise(&problem, ERROR_UNAVAILABLE, "the SM partition stays: %.200s", request->said);
                 removal_ends(request, &problem);
         } else if (unread.count) {

@@ -117,7 +117,7 @@ static bool request_speaks_v3(const struct request *request)
         return request->daemon && mps_daemon_options(request->daemon) & MPS_CAN_NAMESPACE;
 }
 
-static void on_terminated(const struct error *err, const char *answer, void *data)
+static void requests_on_terminated(const struct error *err, const char *answer, void *data)
 {
         struct request *request = data;
         const char *last = answer ? strrchr(answer, '\n') : NULL;
@@ -147,7 +147,7 @@ static bool is_same_container(const char *a, const char *b)
 /*
  * The PID can belong to another client only if the client ends and the PID is reused between this poll and the command.
  */
-static void on_polled(struct mps_observation *seen, const struct error *err, void *data)
+static void requests_on_polled(struct mps_observation *seen, const struct error *err, void *data)
 {
         struct request *request = data;
         const struct mps_client *client = seen ? find_client(seen, request->client) : NULL;
@@ -173,11 +173,11 @@ static void on_polled(struct mps_observation *seen, const struct error *err, voi
         } else if (!control) {
                 request_fail(request, ERROR_UNAVAILABLE, "has ended", request->wanted.daemon);
         } else if (request_speaks_v3(request)) { /* with v3, the exit status says whether it worked */
-                mps_control_run(
-                        control, dialogue_v3_client_terminate(&request->arena, client->pid), on_terminated, request);
+                mps_control_run(control, dialogue_v3_client_terminate(&request->arena, client->pid),
+                        requests_on_terminated, request);
         } else {
                 snprintf(command, sizeof(command), "terminate_client %d %d", (int)client->server, (int)client->pid);
-                mps_control_ask(control, command, on_terminated, request);
+                mps_control_ask(control, command, requests_on_terminated, request);
         }
         mps_observation_free(seen);
 }
@@ -198,7 +198,7 @@ void mps_allocations_terminate(struct mps_allocations *allocations, const char *
                         .unit = "",
                         .is_v3 = request_speaks_v3(request),
                         .system_root = allocations->system_root,
-                        .done = on_polled,
+                        .done = requests_on_polled,
                         .data = request});
 }
 

@@ -38,7 +38,9 @@ struct request *request_new(struct mps_allocations *allocations, enum request_ki
 void request_end(struct request *request, const struct error *err);
 /* The error is "MPS daemon '<name>' <what>". */
 void request_fail(struct request *request, enum error_kind kind, const char *what, const char *name);
-/* The control of the daemon of that name; NULL if it has no process that can be asked, and then the request has ended. */
+/*
+ * The control of the daemon of that name; NULL if it has no process that can be asked, and then the request has ended.
+ */
 struct mps_control *request_control(struct request *request, const char *name);
 
 /* request_make.c */

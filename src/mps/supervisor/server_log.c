@@ -86,7 +86,7 @@ static bool eat_decimal(const char **at, uint64_t *ret)
 }
 
 /* True if |text| begins like |pattern|; its numbers go into |values|. */
-static bool matches(const char *pattern, const char *text, uint64_t values[MAX_FIELDS])
+static bool server_log_matches(const char *pattern, const char *text, uint64_t values[MAX_FIELDS])
 {
         size_t count = 0;
 
@@ -150,7 +150,7 @@ static bool read_pattern(struct server_log_event *event, const struct pattern *p
 {
         struct server_log_event read = *event;
         uint64_t values[MAX_FIELDS] = {0};
-        bool fits = matches(pattern->text, event->text, values);
+        bool fits = server_log_matches(pattern->text, event->text, values);
 
         for (size_t i = 0; i < MAX_FIELDS && fits; i++)
                 fits = set_field(&read, pattern->fields[i], values[i]);
@@ -160,7 +160,7 @@ static bool read_pattern(struct server_log_event *event, const struct pattern *p
         return fits;
 }
 
-static bool read_text(struct server_log_event *event)
+static bool server_log_read_text(struct server_log_event *event)
 {
         for (size_t i = 0; i < ARRAY_SIZE(patterns); i++)
                 if (read_pattern(event, &patterns[i]))
@@ -223,7 +223,7 @@ static void take_line(struct server_log *log, char *line)
         struct server_log_event event = {.limits = &log->limits};
         bool is_server;
 
-        if (!read_head(line, &event, &is_server) || !read_text(&event))
+        if (!read_head(line, &event, &is_server) || !server_log_read_text(&event))
                 return;
         if (is_server)
                 keep_limits(&log->limits, &event);

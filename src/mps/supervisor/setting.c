@@ -116,7 +116,7 @@ struct mps_setting mps_setting_v3_namespace(
 
 /* ---- answers ---- */
 
-static const char *place_of(const struct mps_setting *setting)
+static const char *setting_place_of(const struct mps_setting *setting)
 {
         return setting->server ? "" : "default ";
 }
@@ -136,8 +136,8 @@ static enum mps_setting_outcome check_threads(
                 error_raise(err, ERROR_INVALID, "%s: %u.%u was set, its control daemon reports %u.%u", setting->what,
                         expected / 10, expected % 10, found / 10, found % 10);
         else
-                error_raise(err, ERROR_INVALID, "%s%s: %u.%u instead of %u.%u %%", place_of(setting), setting->what,
-                        found / 10, found % 10, expected / 10, expected % 10);
+                error_raise(err, ERROR_INVALID, "%s%s: %u.%u instead of %u.%u %%", setting_place_of(setting),
+                        setting->what, found / 10, found % 10, expected / 10, expected % 10);
         return MPS_SETTING_OTHER;
 }
 
@@ -157,8 +157,8 @@ static enum mps_setting_outcome check_limit(
                         "%s: %" PRIu64 " MiB were set, its control daemon reports %" PRIu64 " MiB", setting->what,
                         expected, found);
         else
-                error_raise(err, ERROR_INVALID, "%s%s: %" PRIu64 " instead of %" PRIu64 " MiB", place_of(setting),
-                        setting->what, found, expected);
+                error_raise(err, ERROR_INVALID, "%s%s: %" PRIu64 " instead of %" PRIu64 " MiB",
+                        setting_place_of(setting), setting->what, found, expected);
         return MPS_SETTING_OTHER;
 }
 

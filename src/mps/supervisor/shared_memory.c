@@ -115,7 +115,7 @@ static void walk(struct count *count, int fd, unsigned int depth)
 }
 
 /* Sorts by the part that each uses of the total: bytes or files, whichever is larger. */
-static unsigned int weight(const struct mps_shm *shm, const struct mps_shm_owner *owner)
+static unsigned int shared_memory_weight(const struct mps_shm *shm, const struct mps_shm_owner *owner)
 {
         const struct mps_shm alone = {
                 .size = shm->size, .used = owner->bytes, .files_max = shm->files_max, .files = owner->files};
@@ -131,7 +131,8 @@ static void keep_largest(struct mps_shm *shm, struct count *count)
                 struct mps_shm_owner owner;
 
                 for (size_t j = i + 1; j < count->n_owners; j++)
-                        if (weight(shm, &count->owners[j]) > weight(shm, &count->owners[largest]))
+                        if (shared_memory_weight(shm, &count->owners[j]) >
+                                shared_memory_weight(shm, &count->owners[largest]))
                                 largest = j;
                 owner = count->owners[largest];
                 count->owners[largest] = count->owners[i];

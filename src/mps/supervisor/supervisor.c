@@ -67,7 +67,7 @@ struct mps_supervisor {
 
 /* ---- the record ---- */
 
-static int write_record(struct error *err, void *data)
+static int supervisor_write_record(struct error *err, void *data)
 {
         struct mps_supervisor *supervisor = data;
         const struct mps_daemons *daemons = &supervisor->daemons;
@@ -93,10 +93,10 @@ static void write_record_again(void *data)
 {
         struct error err;
 
-        write_record(&err, data); /* the record file logs a failure */
+        supervisor_write_record(&err, data); /* the record file logs a failure */
 }
 
-static void note_change(bool is_record, void *data)
+static void supervisor_note_change(bool is_record, void *data)
 {
         struct mps_supervisor *supervisor = data;
 
@@ -109,7 +109,7 @@ static void note_change(bool is_record, void *data)
 
 /* ---- the status ---- */
 
-static size_t position_of(const struct mps_supervisor *supervisor, const struct mps_daemon *daemon)
+static size_t supervisor_position_of(const struct mps_supervisor *supervisor, const struct mps_daemon *daemon)
 {
         const struct mps_daemon_wanted *wanted = mps_wanted_find(&supervisor->wanted, mps_daemon_get_name(daemon));
 
@@ -140,7 +140,7 @@ static struct mps_status *make_status(const struct mps_supervisor *supervisor)
         size_t *positions = ARENA_ARRAY(&status->arena, size_t, daemons->n_items);
 
         for (size_t i = 0; i < daemons->n_items; i++)
-                positions[i] = position_of(supervisor, daemons->items[i]);
+                positions[i] = supervisor_position_of(supervisor, daemons->items[i]);
         /* In the order of the wanted daemons, then those that are ending. */
         for (size_t place = 0; place <= supervisor->wanted.n_daemons; place++)
                 for (size_t i = 0; i < daemons->n_items; i++)
@@ -205,7 +205,7 @@ static void follow_limits(struct mps_supervisor *supervisor, bool checks_all)
                 is_longer |= mps_memory_limits_add(
                         &supervisor->limits, &status->daemons[i], granted.allocations, granted.n_allocations);
         /* A limit is on record before it is set, so that a crash does not leave it without an owner. */
-        if (is_longer && write_record(&err, supervisor) < 0)
+        if (is_longer && supervisor_write_record(&err, supervisor) < 0)
                 log_debug("limits of containers wait for the record", LOG_ERR(&err));
         if (!record_file_has_failed(&supervisor->record))
                 mps_memory_limits_start(&supervisor->limits, &granted, checks_all);
@@ -231,7 +231,7 @@ static void close_daemon(struct mps_supervisor *supervisor, size_t position)
         mps_daemon_close(daemon, on_daemon_closed, supervisor);
 }
 
-static void on_turn(void *data)
+static void supervisor_on_turn(void *data)
 {
         struct mps_supervisor *supervisor = data;
         const struct mps_daemons *daemons = &supervisor->daemons;
@@ -261,7 +261,7 @@ static void on_daemon_changed(struct mps_daemon *daemon, bool is_process, void *
         struct mps_supervisor *supervisor = data;
 
         mps_allocations_reconcile(&supervisor->allocations);
-        note_change(is_process || mps_daemon_is_gone(daemon), supervisor);
+        supervisor_note_change(is_process || mps_daemon_is_gone(daemon), supervisor);
 }
 
 static void poll_shm(struct mps_supervisor *supervisor)
@@ -272,7 +272,7 @@ static void poll_shm(struct mps_supervisor *supervisor)
         for (size_t i = 0; i < supervisor->daemons.n_items; i++)
                 has_news |= mps_daemon_poll_shm(supervisor->daemons.items[i]);
         if (has_news)
-                note_change(false, supervisor);
+                supervisor_note_change(false, supervisor);
 }
 
 static void on_poll(uv_timer_t *timer)
@@ -306,7 +306,8 @@ static int check_wanted(const struct mps_supervisor *supervisor, const struct mp
         return 0;
 }
 
-static void keep_wanted(struct mps_supervisor *supervisor, const struct mps_wanted *wanted, uint64_t generation)
+static void supervisor_keep_wanted(
+        struct mps_supervisor *supervisor, const struct mps_wanted *wanted, uint64_t generation)
 {
         struct arena arena = ARENA_INIT;
         struct mps_daemon_wanted *daemons = ARENA_ARRAY(&arena, struct mps_daemon_wanted, wanted->n_daemons);
@@ -347,10 +348,10 @@ int mps_supervisor_apply(
                 return error_set(err, ERROR_UNAVAILABLE, "the MPS supervisor is ending");
         if (check_wanted(supervisor, wanted, err) < 0)
                 return -1;
-        keep_wanted(supervisor, wanted, generation);
+        supervisor_keep_wanted(supervisor, wanted, generation);
         mps_daemons_apply(&supervisor->daemons, &supervisor->wanted);
         limit_grace(supervisor, wanted->ends_clients);
-        note_change(true, supervisor);
+        supervisor_note_change(true, supervisor);
         return 0;
 }
 
@@ -359,7 +360,7 @@ void mps_supervisor_name_holders(struct mps_supervisor *supervisor, const struct
         arena_done(&supervisor->holders_arena);
         supervisor->holders = mps_holders_copy(&supervisor->holders_arena, holders, n_holders);
         supervisor->n_holders = n_holders;
-        note_change(false, supervisor);
+        supervisor_note_change(false, supervisor);
 }
 
 /* ---- allocations ---- */
@@ -411,7 +412,7 @@ static uint64_t shm_kib_of(const struct mps_daemon *daemon, void *data)
         return mps_shm_machine_kib() * mps_daemon_settings(daemon)->n_units / MAX(n_units, (size_t)1);
 }
 
-static size_t list_namespaces(
+static size_t supervisor_list_namespaces(
         const struct mps_daemon *daemon, struct arena *arena, struct mps_allocation_request **ret, void *data)
 {
         const struct mps_supervisor *supervisor = data;
@@ -439,7 +440,7 @@ static void raise_file_limit(void)
                         LOG_UINT("needed", FILES_MIN));
 }
 
-static void copy_options(struct mps_supervisor *supervisor, const struct mps_supervisor_options *options)
+static void supervisor_copy_options(struct mps_supervisor *supervisor, const struct mps_supervisor_options *options)
 {
         struct mps_supervisor_options *copy = &supervisor->options;
         struct arena *texts = &supervisor->texts;
@@ -463,10 +464,10 @@ static void copy_options(struct mps_supervisor *supervisor, const struct mps_sup
         copy->enter_shm = options->enter_shm && mps_shm_mounts_are_seen(options->root) ? options->enter_shm : NULL;
 }
 
-static void init_objects(struct mps_supervisor *supervisor)
+static void supervisor_init_objects(struct mps_supervisor *supervisor)
 {
         const struct mps_supervisor_options *options = &supervisor->options;
-        const struct mps_record_owner owner = {write_record, note_change, supervisor};
+        const struct mps_record_owner owner = {supervisor_write_record, supervisor_note_change, supervisor};
 
         mps_daemons_init(&supervisor->daemons,
                 &(struct mps_daemon_context){
@@ -486,7 +487,7 @@ static void init_objects(struct mps_supervisor *supervisor)
                         .cleaner = worker_new(options->loop, "mps-cleaner", mps_shm_left_serve, NULL),
                         .modes = &supervisor->modes,
                         .shm_kib = shm_kib_of,
-                        .namespaces = list_namespaces,
+                        .namespaces = supervisor_list_namespaces,
                         .changed = on_daemon_changed,
                         .data = supervisor,
                 });
@@ -523,10 +524,10 @@ static void supervisor_restore(struct mps_supervisor *supervisor)
                 compute_modes_add(&supervisor->modes, record.modes[i].uuid, record.modes[i].before);
         mps_allocations_restore(&supervisor->allocations, &record);
         mps_memory_limits_restore(&supervisor->limits, record.limits, record.n_limits);
-        keep_wanted(supervisor, &record.wanted, record.generation);
+        supervisor_keep_wanted(supervisor, &record.wanted, record.generation);
         mps_daemons_restore(&supervisor->daemons, &record);
         mps_record_done(&record);
-        note_change(true, supervisor);
+        supervisor_note_change(true, supervisor);
 }
 
 struct mps_supervisor *mps_supervisor_new(const struct mps_supervisor_options *options)
@@ -534,17 +535,17 @@ struct mps_supervisor *mps_supervisor_new(const struct mps_supervisor_options *o
         struct mps_supervisor *supervisor = xcalloc(1, sizeof(*supervisor));
         _free_ char *shm = xasprintf("%s/" MPS_SHM_NAME, options->root);
 
-        copy_options(supervisor, options);
+        supervisor_copy_options(supervisor, options);
         mps_folder_label(shm);
         supervisor->nvml = nvml_pool_new(&(struct nvml_pool_options){.loop = options->loop,
                 .name = "mps-nvml",
                 .library = options->nvml_library,
                 .driver_root = options->driver_root});
-        deferred_init(&supervisor->turn, options->loop, on_turn, supervisor);
+        deferred_init(&supervisor->turn, options->loop, supervisor_on_turn, supervisor);
         uv_timer_init(options->loop, &supervisor->poll);
         uv_timer_init(options->loop, &supervisor->grace);
         uv_timer_start(&supervisor->poll, on_poll, 0, 0);
-        init_objects(supervisor);
+        supervisor_init_objects(supervisor);
         raise_file_limit();
         supervisor_restore(supervisor);
         mps_allocations_pause(&supervisor->allocations, false);
@@ -627,7 +628,7 @@ void mps_supervisor_leave(struct mps_supervisor *supervisor, mps_supervisor_clos
         write_record_again(supervisor);
         while (supervisor->daemons.n_items)
                 close_daemon(supervisor, supervisor->daemons.n_items - 1);
-        note_change(false, supervisor); /* it ends where there is no daemon, too */
+        supervisor_note_change(false, supervisor); /* it ends where there is no daemon, too */
 }
 
 void mps_supervisor_close(
@@ -636,5 +637,5 @@ void mps_supervisor_close(
         begin_end(supervisor, SUPERVISOR_CLOSING, closed, data);
         mps_daemons_apply(&supervisor->daemons, &(const struct mps_wanted){NULL, 0, false});
         uv_timer_start(&supervisor->grace, on_grace, grace_ms, 0);
-        note_change(true, supervisor);
+        supervisor_note_change(true, supervisor);
 }

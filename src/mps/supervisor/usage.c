@@ -19,7 +19,7 @@ struct mps_usage *mps_usage_free(struct mps_usage *usage)
         return NULL;
 }
 
-static bool is_lost(nvmlReturn_t code)
+static bool usage_is_lost(nvmlReturn_t code)
 {
         return code == NVML_ERROR_GPU_IS_LOST || code == NVML_ERROR_NOT_FOUND || code == NVML_ERROR_GPU_NOT_FOUND;
 }
@@ -32,10 +32,10 @@ static nvmlReturn_t read_processes_of(
         nvmlMemory_t memory;
         nvmlReturn_t other;
 
-        if (code == NVML_SUCCESS || is_lost(code))
+        if (code == NVML_SUCCESS || usage_is_lost(code))
                 return code;
         other = NVML_CALL(nvml, device_get_memory, device, &memory);
-        return is_lost(other) ? other : code;
+        return usage_is_lost(other) ? other : code;
 }
 
 static void take_processes(struct mps_usage *usage, const struct gpu_listed_process *listed, size_t count)
@@ -62,7 +62,7 @@ void mps_usage_read(struct mps_usage *usage, const struct nvml *nvml, const char
         code = NVML_CALL(nvml, device_get_by_uuid, uuid, &device);
         if (code == NVML_SUCCESS)
                 code = read_processes_of(nvml, device, &count, listed);
-        if (is_lost(code)) {
+        if (usage_is_lost(code)) {
                 nvml_fail(nvml, code, "NVML", &err);
                 usage->lost = arena_strdup(&usage->arena, err.text);
         }

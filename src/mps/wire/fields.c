@@ -12,7 +12,7 @@ static bool is_letter_or_digit(char c)
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-static bool is_any(const char *text)
+static bool fields_is_any(const char *text)
 {
         for (; *text; text++)
                 if ((unsigned char)*text < ' ' || *text == 0x7f)
@@ -20,7 +20,7 @@ static bool is_any(const char *text)
         return true;
 }
 
-static bool is_uuid(const char *text)
+static bool fields_is_uuid(const char *text)
 {
         if (!is_letter_or_digit(*text))
                 return false;
@@ -46,10 +46,10 @@ static bool is_path(const char *text)
         }
 }
 
-const struct json_text message_any = {is_any, 1024, "text without control characters, of at most ", true};
+const struct json_text message_any = {fields_is_any, 1024, "text without control characters, of at most ", true};
 const struct json_text message_path = {
         is_path, 255, "a relative path of letters, digits, '.', '-' and '_', of at most ", false};
-const struct json_text message_uuid = {is_uuid, 127, "a UUID: letters, digits, '-' and '/', of at most ", false};
+const struct json_text message_uuid = {fields_is_uuid, 127, "a UUID: letters, digits, '-' and '/', of at most ", false};
 const struct json_text message_allocation = {allocations_is_id, 64, "1 to 64 of a-z, 0-9 and '_', of at most ", false};
 
 /* ---- wanted daemons ---- */
@@ -95,7 +95,7 @@ const struct json_shape message_daemon = JSON_SHAPE(struct mps_daemon_wanted, wa
 
 /* ---- the status ---- */
 
-static const char *state_word(unsigned int position)
+static const char *fields_state_word(unsigned int position)
 {
         return mps_state_name((enum mps_state)position);
 }
@@ -166,7 +166,7 @@ static const struct json_field daemon_fields[] = {
         JSON_TEXT("name", struct mps_daemon_status, name, message_path, .is_needed = true),
         JSON_TEXT("resource", struct mps_daemon_status, resource, message_any, .is_needed = true),
         JSON_TEXTS("units", struct mps_daemon_status, units, n_units, message_uuid, 0, MESSAGE_UNITS_MAX),
-        JSON_WORD("state", struct mps_daemon_status, state, state_word, MPS_FAULT + 1),
+        JSON_WORD("state", struct mps_daemon_status, state, fields_state_word, MPS_FAULT + 1),
         JSON_TEXT("reason", struct mps_daemon_status, reason, message_any),
         JSON_TEXT("notice", struct mps_daemon_status, notice, message_any),
         JSON_INT("since", struct mps_daemon_status, since, 0, INT64_MAX),

@@ -152,7 +152,7 @@ char *mps_answer_write(const struct mps_answer *answer)
 }
 
 /* The status has an arena of its own, since it stays when the line is done with. */
-static void take_status(struct json_in *in, const json_t *object, struct mps_answer *answer)
+static void message_take_status(struct json_in *in, const json_t *object, struct mps_answer *answer)
 {
         struct mps_status *status = mps_status_new();
         struct json_in own = {.arena = &status->arena, .err = in->err};
@@ -179,12 +179,12 @@ static void take_failure(struct json_in *in, const json_t *object, struct mps_an
                 error_raise(&answer->error, failure.kind, "%s", failure.text);
 }
 
-static void take_answer(struct json_in *in, const json_t *object, struct mps_answer *answer)
+static void message_take_answer(struct json_in *in, const json_t *object, struct mps_answer *answer)
 {
         const json_t *status = json_object_get(object, "status");
 
         if (json_is_object(status)) {
-                take_status(in, status, answer);
+                message_take_status(in, status, answer);
                 return;
         }
         if (!json_object_get(object, "id") || !json_object_get(object, "ok"))
@@ -202,7 +202,7 @@ int mps_answer_read(struct mps_answer *ret, struct arena *arena, const char *lin
         struct mps_answer answer = {.id = 0};
         json_t *object = json_fields_load(&in, line, length);
 
-        take_answer(&in, object, &answer);
+        message_take_answer(&in, object, &answer);
         json_decref(object);
         if (in.is_bad)
                 return error_prefix(err, "answer");

@@ -40,7 +40,7 @@ static const struct {
                 1024.0 * 1024},
 };
 
-static double value_of(const struct mps_daemon_status *daemon, size_t family)
+static double metrics_value_of(const struct mps_daemon_status *daemon, size_t family)
 {
         const char *at = (const char *)daemon + daemon_families[family].offset;
         unsigned int small;
@@ -59,7 +59,7 @@ static void put_daemon_families(struct exposition *to, const struct mps_status *
         for (size_t i = 0; i < ARRAY_SIZE(daemon_families); i++) {
                 exposition_family(to, daemon_families[i].name, daemon_families[i].type, daemon_families[i].help);
                 for (size_t j = 0; j < status->n_daemons; j++)
-                        put_sample(to, &status->daemons[j], NULL, NULL, value_of(&status->daemons[j], i));
+                        put_sample(to, &status->daemons[j], NULL, NULL, metrics_value_of(&status->daemons[j], i));
         }
 }
 
@@ -92,7 +92,8 @@ static void put_container_limits(struct exposition *to, const struct mps_status 
 /* ---- families with one value per unit ---- */
 
 /* If the control daemon does not say, a client is on the daemon's only unit. */
-static bool is_on_unit(const struct mps_daemon_status *daemon, const struct mps_client *client, const char *unit)
+static bool metrics_is_on_unit(
+        const struct mps_daemon_status *daemon, const struct mps_client *client, const char *unit)
 {
         return client->unit ? strcmp(client->unit, unit) == 0 : daemon->n_units == 1;
 }
@@ -102,7 +103,7 @@ static double unit_clients(const struct mps_daemon_status *daemon, const char *u
         size_t count = 0;
 
         for (size_t i = 0; i < daemon->n_clients; i++)
-                count += is_on_unit(daemon, &daemon->clients[i], unit);
+                count += metrics_is_on_unit(daemon, &daemon->clients[i], unit);
         return (double)count;
 }
 
@@ -111,12 +112,12 @@ static double unit_max_clients(const struct mps_daemon_status *daemon, const cha
         return daemon->max_clients;
 }
 
-static double unit_memory(const struct mps_daemon_status *daemon, const char *unit)
+static double wire_metrics_unit_memory(const struct mps_daemon_status *daemon, const char *unit)
 {
         double bytes = 0;
 
         for (size_t i = 0; i < daemon->n_clients; i++)
-                if (is_on_unit(daemon, &daemon->clients[i], unit) && daemon->clients[i].memory != UINT64_MAX)
+                if (metrics_is_on_unit(daemon, &daemon->clients[i], unit) && daemon->clients[i].memory != UINT64_MAX)
                         bytes += (double)daemon->clients[i].memory;
         return bytes;
 }
@@ -128,7 +129,8 @@ static const struct {
 } unit_families[] = {
         {"warpshare_mps_unit_clients", "MPS clients on the unit.", unit_clients},
         {"warpshare_mps_unit_max_clients", "The most clients that the server takes on the unit.", unit_max_clients},
-        {"warpshare_mps_unit_memory_bytes", "Device memory that NVML accounts to the unit's clients.", unit_memory},
+        {"warpshare_mps_unit_memory_bytes", "Device memory that NVML accounts to the unit's clients.",
+                wire_metrics_unit_memory},
 };
 
 static void put_unit_families(struct exposition *to, const struct mps_status *status)

@@ -18,7 +18,7 @@ union address {
 };
 
 /* Without brackets a colon stands before the port only. */
-static bool read_host(const char *host, size_t length, int port, union address *ret)
+static bool address_read_host(const char *host, size_t length, int port, union address *ret)
 {
         char text[INET6_ADDRSTRLEN];
 
@@ -35,21 +35,21 @@ static bool read_host(const char *host, size_t length, int port, union address *
         return uv_ip6_addr(text + 1, port, &ret->six) == 0;
 }
 
-static int read_address(const char *text, union address *ret, struct error *err)
+static int address_read_address(const char *text, union address *ret, struct error *err)
 {
         const char *colon = strrchr(text, ':');
         uint64_t port;
 
         memset(ret, 0, sizeof(*ret));
         if (!colon || !text_to_uint(colon + 1, 65535, &port) ||
-                !read_host(text, (size_t)(colon - text), (int)port, ret))
+                !address_read_host(text, (size_t)(colon - text), (int)port, ret))
                 return error_set(err, ERROR_INVALID,
                         "'%.80s' is no IP address with a port, as 127.0.0.1:9400, [::1]:9400 or, for all, :9400", text);
         return 0;
 }
 
 /* One socket for both families where it is for every address. */
-static int open_socket(union address *address, bool is_every)
+static int address_open_socket(union address *address, bool is_every)
 {
         const int type = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
         const int no = 0;
@@ -75,9 +75,9 @@ int http_address_listen(int *ret_fd, const char *text, struct error *err)
         union address address;
         _close_ int fd = -1;
 
-        if (read_address(text, &address, err) < 0)
+        if (address_read_address(text, &address, err) < 0)
                 return -1;
-        fd = open_socket(&address, text[0] == ':');
+        fd = address_open_socket(&address, text[0] == ':');
         if (fd < 0)
                 return error_errno(err, errno, "make a socket");
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));

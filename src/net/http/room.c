@@ -60,7 +60,7 @@ static struct http_guest *guest_of(struct list *link)
         return container_of(link, struct http_guest, link);
 }
 
-static size_t count_of(const struct http_room *room, const struct http_peer *peer, size_t *ret_all)
+static size_t room_count_of(const struct http_room *room, const struct http_peer *peer, size_t *ret_all)
 {
         size_t count = 0;
 
@@ -100,7 +100,7 @@ static struct http_guest *choose_of_all(struct http_room *room, const struct htt
         LIST_FOR_EACH(link, &room->guests) {
                 struct http_guest *guest = guest_of(link);
                 size_t all;
-                const size_t count = count_of(room, &guest->peer, &all);
+                const size_t count = room_count_of(room, &guest->peer, &all);
 
                 if (guest == newest)
                         continue;
@@ -125,7 +125,7 @@ struct http_guest *http_room_enter(struct http_room *room, struct http_guest *gu
         size_t own;
 
         list_append(&room->guests, &guest->link);
-        own = count_of(room, &guest->peer, &all);
+        own = room_count_of(room, &guest->peer, &all);
         if (own > room->per_peer)
                 return choose_of_peer(room, guest);
         return all > room->most ? choose_of_all(room, guest) : NULL;

@@ -147,7 +147,7 @@ static uint64_t server_now(const struct http_server *server)
         return uv_now(server->options.loop);
 }
 
-static bool is_known(const struct http_peer *peer, void *data)
+static bool server_is_known(const struct http_peer *peer, void *data)
 {
         const struct http_server *server = data;
 
@@ -159,7 +159,7 @@ bool http_request_is_suspect(const struct http_request *request)
         struct http_server *server = request->server;
 
         return http_peers_has(&server->suspects, &request->guest.peer, server_now(server)) &&
-               !is_known(&request->guest.peer, server);
+               !server_is_known(&request->guest.peer, server);
 }
 
 void http_request_trust(struct http_request *request)
@@ -311,7 +311,7 @@ static struct http_request *request_at(struct list *link)
 
 static void on_http_deadline(uv_timer_t *timer);
 
-static void arm_deadline(struct http_server *server)
+static void server_arm_deadline(struct http_server *server)
 {
         const struct http_request *oldest;
         uint64_t now = uv_now(server->options.loop);
@@ -339,10 +339,10 @@ static void on_http_deadline(uv_timer_t *timer)
         struct http_server *server = container_of(timer, struct http_server, deadline);
 
         end_connection(request_at(server->room.guests.next));
-        arm_deadline(server);
+        server_arm_deadline(server);
 }
 
-static void enter(struct http_request *request)
+static void server_enter(struct http_request *request)
 {
         struct http_server *server = request->server;
         struct http_guest *leaving;
@@ -350,14 +350,14 @@ static void enter(struct http_request *request)
         request->until = server_now(server) + server->options.deadline_ms;
         request->guest.peer = http_peer_of(
                 mhd.get_connection_info(request->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr);
-        if (is_known(&request->guest.peer, server))
+        if (server_is_known(&request->guest.peer, server))
                 request->guest.rank = HTTP_RANK_KNOWN;
         leaving = http_room_enter(&server->room, &request->guest);
         if (leaving)
                 end_connection(container_of(leaving, struct http_request, guest));
 }
 
-static void on_connection(
+static void server_on_connection(
         void *data, struct MHD_Connection *connection, void **socket_data, enum MHD_ConnectionNotificationCode code)
 {
         struct http_request *request = *socket_data;
@@ -366,7 +366,7 @@ static void on_connection(
                 *socket_data = request = xcalloc(1, sizeof(*request));
                 request->server = data;
                 request->connection = connection;
-                enter(request);
+                server_enter(request);
         } else {
                 request_end(request);
                 free(request);
@@ -380,7 +380,7 @@ static void http_run(struct http_server *server)
         MHD_UNSIGNED_LONG_LONG rest = 0;
 
         mhd.run(server->daemon);
-        arm_deadline(server);
+        server_arm_deadline(server);
         if (mhd.get_timeout(server->daemon, &rest) == MHD_YES)
                 uv_timer_start(&server->again, on_again, rest, 0);
         else
@@ -440,7 +440,7 @@ static void on_connectable(uv_poll_t *poll, int status UNUSED, int events UNUSED
                 on_accepted(fd, &client.any, size, server);
 }
 
-static void on_tls_trouble(const struct error *error, void *data)
+static void server_on_tls_trouble(const struct error *error, void *data)
 {
         struct http_server *server = data;
 
@@ -455,9 +455,9 @@ static int start_tls(struct http_server *server, struct error *err)
                 .certificate = options->tls->certificate,
                 .key = options->tls->key,
                 .deadline_ms = options->deadline_ms,
-                .is_known = is_known,
+                .is_known = server_is_known,
                 .on_accepted = on_accepted,
-                .on_trouble = on_tls_trouble,
+                .on_trouble = server_on_tls_trouble,
                 .data = server};
 
         return http_tls_new(&server->tls, &tls, err);
@@ -466,7 +466,7 @@ static int start_tls(struct http_server *server, struct error *err)
 /* ---- start and end ---- */
 
 /* One request that is wrong is no event for the log of a node. */
-static void ignore(void *data UNUSED, const char *format UNUSED, va_list args UNUSED)
+static void server_ignore(void *data UNUSED, const char *format UNUSED, va_list args UNUSED)
 {
 }
 
@@ -477,9 +477,9 @@ static int start_daemon(struct http_server *server, struct error *err)
         if (options->tls && start_tls(server, err) < 0)
                 return -1;
         server->daemon = mhd.start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET, 0, NULL,
-                NULL, on_http_request, server, MHD_OPTION_EXTERNAL_LOGGER, ignore, NULL, MHD_OPTION_CONNECTION_LIMIT,
-                options->connections + SPARE, MHD_OPTION_CONNECTION_MEMORY_LIMIT, options->memory,
-                MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_END);
+                NULL, on_http_request, server, MHD_OPTION_EXTERNAL_LOGGER, server_ignore, NULL,
+                MHD_OPTION_CONNECTION_LIMIT, options->connections + SPARE, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                options->memory, MHD_OPTION_NOTIFY_CONNECTION, server_on_connection, server, MHD_OPTION_END);
         if (!server->daemon)
                 return error_set(err, ERROR_INTERNAL, "libmicrohttpd does not start");
         return 0;

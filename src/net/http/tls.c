@@ -203,7 +203,7 @@ static void tls_link_free(void *data)
                 tls_free(tls);
 }
 
-static void link_end(struct tls_link *link)
+static void tls_link_end(struct tls_link *link)
 {
         uv_handle_t *const handles[] = {
                 (uv_handle_t *)&link->deadline, (uv_handle_t *)&link->client_poll, (uv_handle_t *)&link->inner_poll};
@@ -218,7 +218,7 @@ static void link_end(struct tls_link *link)
 
 static void on_link_deadline(uv_timer_t *timer)
 {
-        link_end(timer->data);
+        tls_link_end(timer->data);
 }
 
 /* |link| handshakes or lingers: it enters the room of those. */
@@ -228,7 +228,7 @@ static void link_stand_apart(struct tls_link *link, enum link_state state)
 
         link->state = state;
         if (leaving)
-                link_end(container_of(leaving, struct tls_link, guest));
+                tls_link_end(container_of(leaving, struct tls_link, guest));
 }
 
 static size_t piece_size(const struct piece *piece)
@@ -290,7 +290,7 @@ static int read_some(struct tls_link *link)
         return (int)recv(link->client, link->in.bytes, PIECE, 0);
 }
 
-static int write_some(struct tls_link *link, const unsigned char *bytes, size_t size)
+static int tls_write_some(struct tls_link *link, const unsigned char *bytes, size_t size)
 {
         if (!link->is_plain)
                 return openssl.SSL_write(link->ssl, bytes, (int)size);
@@ -307,7 +307,7 @@ static enum step link_io_result(struct tls_link *link, int result, int events)
         return STEP_WAITS;
 }
 
-static enum step read_client(struct tls_link *link)
+static enum step tls_read_client(struct tls_link *link)
 {
         int result;
 
@@ -340,7 +340,7 @@ static enum step write_server(struct tls_link *link)
         return STEP_DONE;
 }
 
-static enum step read_server(struct tls_link *link)
+static enum step tls_read_server(struct tls_link *link)
 {
         ssize_t size;
 
@@ -362,7 +362,7 @@ static enum step write_client(struct tls_link *link)
 
         if (piece_size(&link->out) == 0)
                 return STEP_WAITS;
-        result = write_some(link, link->out.bytes + link->out.begin, piece_size(&link->out));
+        result = tls_write_some(link, link->out.bytes + link->out.begin, piece_size(&link->out));
         if (result <= 0)
                 return link_io_result(link, result, UV_WRITABLE);
         link->out.begin += (size_t)result;
@@ -372,7 +372,8 @@ static enum step write_client(struct tls_link *link)
 /* True: something was done, and more may be possible. */
 static bool step_once(struct tls_link *link, bool *failed)
 {
-        static enum step (*const steps[])(struct tls_link *) = {read_client, write_server, read_server, write_client};
+        static enum step (*const steps[])(struct tls_link *) = {
+                tls_read_client, write_server, tls_read_server, write_client};
         bool has_done = false;
 
         for (size_t i = 0; i < ARRAY_SIZE(steps) && !*failed; i++) {
@@ -429,7 +430,7 @@ static void link_pump(struct tls_link *link)
                 failed = true;
         }
         if (failed)
-                link_end(link);
+                tls_link_end(link);
         else
                 link_wait(link, has_more);
 }
@@ -500,7 +501,7 @@ void http_tls_accept(struct http_tls *tls, int fd, const struct sockaddr *addres
         list_append(&tls->links, &link->link);
         list_init(&link->guest.link);
         if (!link_watch(link)) {
-                link_end(link);
+                tls_link_end(link);
                 return;
         }
         uv_timer_start(&link->deadline, on_link_deadline, HTTP_TLS_HANDSHAKE_MS, 0);
@@ -541,6 +542,6 @@ struct http_tls *http_tls_close(struct http_tls *tls)
                 return NULL;
         }
         LIST_FOR_EACH(link, &tls->links)
-                link_end(container_of(link, struct tls_link, link));
+                tls_link_end(container_of(link, struct tls_link, link));
         return NULL;
 }

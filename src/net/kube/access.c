@@ -108,7 +108,7 @@ static uint64_t access_now(const struct kube_access *access)
         return uv_now(kube_client_loop(access->client));
 }
 
-static struct access_user *find_known(struct kube_access *access, const char *hash)
+static struct access_user *access_find_known(struct kube_access *access, const char *hash)
 {
         LIST_FOR_EACH(link, &access->users) {
                 struct access_user *user = container_of(link, struct access_user, link);
@@ -121,12 +121,12 @@ static struct access_user *find_known(struct kube_access *access, const char *ha
 
 static struct access_user *find_user(struct kube_access *access, const char *hash)
 {
-        struct access_user *user = find_known(access, hash);
+        struct access_user *user = access_find_known(access, hash);
 
         return user && user->until > access_now(access) ? user : NULL;
 }
 
-static bool is_good(const struct access_user *user, uint64_t now)
+static bool access_is_good(const struct access_user *user, uint64_t now)
 {
         return user && user->good_until > now;
 }
@@ -137,7 +137,7 @@ static struct access_user *find_least(struct kube_access *access)
         LIST_FOR_EACH(link, &access->users) {
                 struct access_user *user = container_of(link, struct access_user, link);
 
-                if (!is_good(user, access_now(access)))
+                if (!access_is_good(user, access_now(access)))
                         return user;
         }
         return container_of(access->users.next, struct access_user, link);
@@ -146,7 +146,7 @@ static struct access_user *find_least(struct kube_access *access)
 /* |json|: a reference that is taken; NULL: the token is nobody's. */
 static void keep_user(struct kube_access *access, const char *hash, json_t *json)
 {
-        struct access_user *user = find_known(access, hash);
+        struct access_user *user = access_find_known(access, hash);
         const uint64_t good_until = user && json ? user->good_until : 0;
 
         if (user)
@@ -207,7 +207,7 @@ static void forget_token(struct kube_question *question)
         question->token = NULL;
 }
 
-static void question_end(struct kube_question *question)
+static void access_question_end(struct kube_question *question)
 {
         list_remove(&question->link);
         forget_token(question);
@@ -237,7 +237,7 @@ static void question_finish(struct kube_question *question, const char *user)
         void *data = question->data;
 
         question->allowed = NULL;
-        question_end(question); /* its memory stays until the loop has closed a handle */
+        access_question_end(question); /* its memory stays until the loop has closed a handle */
         done(&verdict, data);
         free(allowed);
 }
@@ -271,7 +271,7 @@ static enum access_queue queue_of(const struct kube_question *question)
 {
         struct kube_access *access = question->access;
 
-        if (is_good(find_known(access, question->hash), access_now(access)))
+        if (access_is_good(access_find_known(access, question->hash), access_now(access)))
                 return QUEUE_GOOD;
         return question->is_suspect ? QUEUE_SUSPECTS : QUEUE_STRANGERS;
 }
@@ -384,7 +384,7 @@ static void on_question_begins(void *data)
 
 /* ---- wishes ---- */
 
-static void put_text(json_t *object, const char *key, const char *value)
+static void access_put_text(json_t *object, const char *key, const char *value)
 {
         if (value)
                 json_object_set_new(object, key, json_string(value));
@@ -394,11 +394,11 @@ static void wish_read(struct access_wish *ret, const struct kube_wish *wish)
 {
         json_t *attributes = json_object();
 
-        put_text(attributes, "verb", wish->verb);
-        put_text(attributes, "group", wish->group);
-        put_text(attributes, "resource", wish->resource);
-        put_text(attributes, "namespace", wish->namespace);
-        put_text(attributes, "path", wish->path);
+        access_put_text(attributes, "verb", wish->verb);
+        access_put_text(attributes, "group", wish->group);
+        access_put_text(attributes, "resource", wish->resource);
+        access_put_text(attributes, "namespace", wish->namespace);
+        access_put_text(attributes, "path", wish->path);
         ret->key = json_dumps(attributes, JSON_COMPACT);
         ret->attributes = json_pack("{s:o}", wish->path ? "nonResourceAttributes" : "resourceAttributes", attributes);
 }
@@ -430,7 +430,7 @@ struct kube_question *kube_access_ask(struct kube_access *access, const struct k
 struct kube_question *kube_access_cancel(struct kube_question *question)
 {
         if (question)
-                question_end(question);
+                access_question_end(question);
         return NULL;
 }
 
@@ -463,7 +463,7 @@ struct kube_access *kube_access_close(struct kube_access *access)
         if (!access)
                 return NULL;
         while (!list_is_empty(&access->questions))
-                question_end(container_of(access->questions.next, struct kube_question, link));
+                access_question_end(container_of(access->questions.next, struct kube_question, link));
         while (!list_is_empty(&access->users))
                 user_free(access, container_of(access->users.next, struct access_user, link));
         free(access);

@@ -42,7 +42,7 @@ static void print_integer(struct strbuf *to, const json_t *value)
                 to, text, (size_t)snprintf(text, sizeof(text), "%" JSON_INTEGER_FORMAT, json_integer_value(value)));
 }
 
-static void print(struct strbuf *to, const json_t *value);
+static void kube_body_print(struct strbuf *to, const json_t *value);
 
 static void print_object(struct strbuf *to, const json_t *value)
 {
@@ -55,7 +55,7 @@ static void print_object(struct strbuf *to, const json_t *value)
                 strbuf_puts(to, before);
                 print_text(to, key, strlen(key));
                 strbuf_putc(to, ':');
-                print(to, json_object_iter_value(i));
+                kube_body_print(to, json_object_iter_value(i));
                 before = ",";
         }
         strbuf_puts(to, *before == '{' ? "{}" : "}");
@@ -67,7 +67,7 @@ static void print_array(struct strbuf *to, const json_t *value)
         for (size_t i = 0; i < json_array_size(value); i++) {
                 if (i)
                         strbuf_putc(to, ',');
-                print(to, json_array_get(value, i));
+                kube_body_print(to, json_array_get(value, i));
         }
         strbuf_putc(to, ']');
 }
@@ -81,7 +81,7 @@ static void print_other(struct strbuf *to, const json_t *value)
         free(text);
 }
 
-static void print(struct strbuf *to, const json_t *value)
+static void kube_body_print(struct strbuf *to, const json_t *value)
 {
         switch (json_typeof(value)) {
         case JSON_OBJECT:
@@ -125,6 +125,6 @@ char *body_print(const json_t *value)
 {
         struct strbuf text = STRBUF_INIT;
 
-        print(&text, value);
+        kube_body_print(&text, value);
         return strbuf_take(&text);
 }

@@ -132,7 +132,7 @@ static void call_set(struct kube_call *call, const struct call_step *step)
 
 static void send_now(struct kube_call *call);
 
-static uint64_t time_left(const struct kube_call *call)
+static uint64_t client_time_left(const struct kube_call *call)
 {
         uint64_t now = uv_now(call->client->loop);
 
@@ -150,7 +150,7 @@ static void on_wait_over(uv_timer_t *timer)
 }
 
 /* One millisecond more than |ms|: the loop's clock is cut to milliseconds, and a retry must not come too early. */
-static void wait_for(struct kube_call *call, uint64_t ms)
+static void client_wait_for(struct kube_call *call, uint64_t ms)
 {
         uv_update_time(call->client->loop);
         uv_timer_start(&call->timer, on_wait_over, ms + 1, 0);
@@ -172,9 +172,9 @@ static bool try_again(struct kube_call *call, const struct transfer_end *end)
                 end->retry_after_ms > KUBE_RETRY_AFTER_LIMIT_MS)
                 return false;
         wait = backoff_next(&call->backoff, end->retry_after_ms, backoff_random());
-        if (wait >= time_left(call))
+        if (wait >= client_time_left(call))
                 return false;
-        wait_for(call, wait);
+        client_wait_for(call, wait);
         return true;
 }
 
@@ -226,7 +226,7 @@ static void send_now(struct kube_call *call)
                 .body = call->body,
                 .content_type = methods[call->method].content_type,
                 .as = call->as,
-                .timeout_ms = time_left(call),
+                .timeout_ms = client_time_left(call),
                 .limit = KUBE_ANSWER_LIMIT,
                 .on_end = on_client_end,
                 .data = call,

@@ -10,7 +10,7 @@
 #include "net/kube/exec_plugin.h"
 
 /* Reads a file, without the newline that editors and secrets put at the end; NULL and an error if it fails. */
-static char *read_word(const char *path, size_t limit, struct error *err)
+static char *credentials_read_word(const char *path, size_t limit, struct error *err)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         char *end;
@@ -37,7 +37,7 @@ int kube_credentials_token(const struct kube_credentials *credentials, char **re
         char *token;
 
         if (credentials->token_path)
-                token = read_word(credentials->token_path, KUBE_TOKEN_LIMIT, err);
+                token = credentials_read_word(credentials->token_path, KUBE_TOKEN_LIMIT, err);
         else
                 token = xstrdup(credentials->token ? credentials->token : "");
         if (!token)
@@ -102,14 +102,14 @@ void kube_identity_done(struct kube_identity *identity)
 
 /* ---- where they come from ---- */
 
-static int fail_none(struct error *err)
+static int credentials_fail_none(struct error *err)
 {
         error_raise(err, ERROR_NOT_FOUND, "no credentials: --kubeconfig, KUBECONFIG, or a service account");
         return KUBE_CREDENTIALS_NONE;
 }
 
 /* Reads the files once to find errors before the first request. */
-static int check_account(const struct kube_credentials *credentials, struct error *err)
+static int credentials_check_account(const struct kube_credentials *credentials, struct error *err)
 {
         _free_ char *token = NULL;
 
@@ -131,7 +131,7 @@ int kube_credentials_of_pod(
         uint64_t number;
 
         if (access(folder, F_OK) < 0)
-                return fail_none(err);
+                return credentials_fail_none(err);
         if (!text_to_uint(port, 65535, &number) || number == 0 || host[strcspn(host, "/@?# \r\n")])
                 return error_set(err, ERROR_INVALID,
                         "KUBERNETES_SERVICE_HOST='%.80s' and KUBERNETES_SERVICE_PORT='%.20s' are no host and no port",
@@ -139,11 +139,11 @@ int kube_credentials_of_pod(
         found.server = arena_printf(arena, "https://%s%s%s:%s", bracket, host, *bracket ? "]" : "", port);
         found.token_path = arena_printf(arena, "%s/token", folder);
         found.authority.path = arena_printf(arena, "%s/ca.crt", folder);
-        if (check_account(&found, err) < 0) {
+        if (credentials_check_account(&found, err) < 0) {
                 kube_credentials_done(&found);
                 return error_prefix(err, "service account");
         }
-        scope = read_word(arena_printf(arena, "%s/namespace", folder), 1024, &ignored);
+        scope = credentials_read_word(arena_printf(arena, "%s/namespace", folder), 1024, &ignored);
         found.scope = arena_strdup(arena, scope ? scope : "default");
         *ret = found;
         return 0;
@@ -167,7 +167,7 @@ int kube_credentials_find(struct kube_credentials *ret, const char *kubeconfig, 
         if (kubeconfig && *kubeconfig)
                 return read_file(ret, kubeconfig, err);
         if (!host || !*host || !port || !*port)
-                return fail_none(err);
+                return credentials_fail_none(err);
         return kube_credentials_of_pod(ret, host, port, KUBE_SERVICE_ACCOUNT, err);
 }
 

@@ -96,7 +96,7 @@ static void easy_note(struct setup *setup, CURLcode rc)
                 setup->rc = rc;
 }
 
-static void set_text(struct setup *setup, CURLoption option, const char *value)
+static void easy_set_text(struct setup *setup, CURLoption option, const char *value)
 {
         easy_note(setup, setup->curl->easy_setopt(setup->easy, option, value));
 }
@@ -116,7 +116,7 @@ static void set_bytes(struct setup *setup, CURLoption option, const char *text)
 static void set_authority(struct setup *setup, const struct kube_pem *pem)
 {
         if (pem->path)
-                set_text(setup, CURLOPT_CAINFO, pem->path);
+                easy_set_text(setup, CURLOPT_CAINFO, pem->path);
         if (pem->text)
                 set_bytes(setup, CURLOPT_CAINFO_BLOB, pem->text);
 }
@@ -137,11 +137,11 @@ static void set_identity(
         if (takes_bytes || !credentials->certificate.path || credentials->certificate.text)
                 set_bytes(setup, CURLOPT_SSLCERT_BLOB, identity->certificate);
         else
-                set_text(setup, CURLOPT_SSLCERT, credentials->certificate.path);
+                easy_set_text(setup, CURLOPT_SSLCERT, credentials->certificate.path);
         if (takes_bytes || !credentials->key.path || credentials->key.text)
                 set_bytes(setup, CURLOPT_SSLKEY_BLOB, identity->key);
         else
-                set_text(setup, CURLOPT_SSLKEY, credentials->key.path);
+                easy_set_text(setup, CURLOPT_SSLKEY, credentials->key.path);
         set_number(setup, CURLOPT_SSL_SESSIONID_CACHE, 0); /* a resumed session would have the old identity */
 }
 
@@ -150,7 +150,8 @@ static void set_tls(
 {
         set_number(setup, CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2);
         if (credentials->authority.path || credentials->authority.text)
-                set_text(setup, CURLOPT_CAPATH, NULL); /* otherwise the system's authorities would be trusted, too */
+                easy_set_text(
+                        setup, CURLOPT_CAPATH, NULL); /* otherwise the system's authorities would be trusted, too */
         set_authority(setup, &credentials->authority);
         set_identity(setup, credentials, identity);
         if (credentials->insecure) {
@@ -171,10 +172,10 @@ static void set_connection(struct setup *setup, const struct easy_settings *sett
         const struct kube_credentials *credentials = settings->credentials;
 
         if (credentials->proxy || settings->is_direct)
-                set_text(setup, CURLOPT_PROXY, credentials->proxy ? credentials->proxy : "");
+                easy_set_text(setup, CURLOPT_PROXY, credentials->proxy ? credentials->proxy : "");
         if (credentials->proxy)
-                set_text(setup, CURLOPT_NOPROXY, ""); /* ignore the exceptions of the environment */
-        set_text(setup, CURLOPT_USERAGENT, "warpshare/" WARPSHARE_VERSION);
+                easy_set_text(setup, CURLOPT_NOPROXY, ""); /* ignore the exceptions of the environment */
+        easy_set_text(setup, CURLOPT_USERAGENT, "warpshare/" WARPSHARE_VERSION);
         set_number(setup, CURLOPT_NOSIGNAL, 1);
         set_number(setup, CURLOPT_PATH_AS_IS, 1);
         set_number(setup, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1);
@@ -195,12 +196,12 @@ static void set_request(
         _free_ char *url = xasprintf(
                 "%s%s%s%s", settings->url, request->path, has_query ? "?" : "", has_query ? request->query : "");
 
-        set_text(setup, CURLOPT_URL, url);
+        easy_set_text(setup, CURLOPT_URL, url);
         if (request->body) {
                 set_number(setup, CURLOPT_POSTFIELDSIZE, (long)strlen(request->body));
-                set_text(setup, CURLOPT_COPYPOSTFIELDS, request->body);
+                easy_set_text(setup, CURLOPT_COPYPOSTFIELDS, request->body);
         }
-        set_text(setup, CURLOPT_CUSTOMREQUEST, request->method);
+        easy_set_text(setup, CURLOPT_CUSTOMREQUEST, request->method);
 }
 
 static void add_header(const struct curl *curl, struct curl_slist **headers, const char *name, const char *value)

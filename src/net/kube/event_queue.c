@@ -89,7 +89,7 @@ static const char *event_queue_put(char **at, const char *text)
         return copy;
 }
 
-static struct event_object put_object(char **at, const struct event_object *object)
+static struct event_object event_queue_put_object(char **at, const struct event_object *object)
 {
         return (struct event_object){
                 .api_version = event_queue_put(at, object->api_version),
@@ -158,7 +158,7 @@ static struct subject *need_subject(struct event_queue *queue, const struct even
                         free_subject(queue, container_of(queue->subjects.next, struct subject, link));
                 subject = xcalloc(1, sizeof(*subject) + size_of_object(object));
                 at = subject->texts;
-                subject->object = put_object(&at, object);
+                subject->object = event_queue_put_object(&at, object);
                 subject->bucket = (struct bucket){EVENT_OBJECT_BURST * EVENT_OBJECT_REFILL_MS, now_ms};
                 queue->n_subjects++;
         }
@@ -183,7 +183,7 @@ static bool event_queue_take_token(struct event_queue *queue, const struct event
 
 /* ---- entries ---- */
 
-static struct entry *find_among(const struct list *list, const struct event *event)
+static struct entry *event_queue_find_among(const struct list *list, const struct event *event)
 {
         LIST_FOR_EACH(link, list) {
                 struct entry *entry = container_of(link, struct entry, link);
@@ -194,7 +194,7 @@ static struct entry *find_among(const struct list *list, const struct event *eve
         return NULL;
 }
 
-static void free_entry(struct event_queue *queue, struct entry *entry)
+static void event_queue_free_entry(struct event_queue *queue, struct entry *entry)
 {
         list_remove(&entry->link);
         free(entry);
@@ -215,7 +215,7 @@ static void make_room(struct event_queue *queue)
         if (oldest == queue->sending)
                 oldest = container_of(oldest->link.next, struct entry, link);
         queue->dropped += oldest->reported.is_new;
-        free_entry(queue, oldest);
+        event_queue_free_entry(queue, oldest);
 }
 
 /* the form of client-go, "<object>.<nanoseconds in hex>"; the serial distinguishes events within one millisecond */
@@ -236,7 +236,7 @@ static void kube_event_queue_add(struct event_queue *queue, const struct event *
         char *at = entry->texts;
 
         make_room(queue);
-        entry->reported.event.about = put_object(&at, &event->about);
+        entry->reported.event.about = event_queue_put_object(&at, &event->about);
         entry->reported.event.is_warning = event->is_warning;
         entry->reported.event.reason = event_queue_put(&at, event->reason);
         entry->reported.event.message = event_queue_put(&at, event->message);
@@ -258,7 +258,7 @@ static void event_queue_count(struct entry *entry, int64_t now_ms)
 /* True: there is something new to send. */
 static bool event_queue_repeat(struct event_queue *queue, const struct event *event, int64_t now_ms, bool *ret_found)
 {
-        struct entry *entry = find_among(&queue->waiting, event);
+        struct entry *entry = event_queue_find_among(&queue->waiting, event);
 
         *ret_found = true;
         if (entry) {
@@ -267,7 +267,7 @@ static bool event_queue_repeat(struct event_queue *queue, const struct event *ev
                         entry->again = entry->again || event_queue_take_token(queue, &event->about, now_ms);
                 return false; /* sent with the waiting one, or after the one being sent */
         }
-        entry = find_among(&queue->reported, event);
+        entry = event_queue_find_among(&queue->reported, event);
         if (entry && now_ms - entry->reported.last_ms <= EVENT_WINDOW_MS) {
                 bool paid = event_queue_take_token(queue, &event->about, now_ms);
 
@@ -277,7 +277,7 @@ static bool event_queue_repeat(struct event_queue *queue, const struct event *ev
                 return paid;
         }
         if (entry)
-                free_entry(queue, entry);
+                event_queue_free_entry(queue, entry);
         *ret_found = false;
         return false;
 }
@@ -296,18 +296,18 @@ struct event_queue *event_queue_new(uint64_t retry_ms)
         return queue;
 }
 
-static void free_all(struct event_queue *queue, struct list *list)
+static void event_queue_free_all(struct event_queue *queue, struct list *list)
 {
         while (!list_is_empty(list))
-                free_entry(queue, container_of(list->next, struct entry, link));
+                event_queue_free_entry(queue, container_of(list->next, struct entry, link));
 }
 
 struct event_queue *event_queue_free(struct event_queue *queue)
 {
         if (!queue)
                 return NULL;
-        free_all(queue, &queue->waiting);
-        free_all(queue, &queue->reported);
+        event_queue_free_all(queue, &queue->waiting);
+        event_queue_free_all(queue, &queue->reported);
         while (!list_is_empty(&queue->subjects))
                 free_subject(queue, container_of(queue->subjects.next, struct subject, link));
         free(queue);
@@ -388,7 +388,7 @@ void event_queue_settle(struct event_queue *queue, enum event_outcome outcome, c
         case EVENT_REFUSED:
         case EVENT_GIVEN_UP:
                 queue->dropped++;
-                free_entry(queue, entry);
+                event_queue_free_entry(queue, entry);
                 break;
         }
 }

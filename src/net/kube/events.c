@@ -26,7 +26,7 @@ struct kube_events {
         void *closed_data;
 };
 
-static int64_t now_ms(void)
+static int64_t events_now_ms(void)
 {
         struct timespec now;
 
@@ -36,7 +36,7 @@ static int64_t now_ms(void)
 
 /* ---- the request ---- */
 
-static void set_text(json_t *object, const char *key, const char *text)
+static void events_set_text(json_t *object, const char *key, const char *text)
 {
         if (*text)
                 json_object_set_new(object, key, json_string(text));
@@ -59,33 +59,33 @@ static json_t *write_object(const struct event_object *about)
 {
         json_t *object = json_object();
 
-        set_text(object, "apiVersion", about->api_version);
-        set_text(object, "kind", about->kind);
-        set_text(object, "namespace", about->namespace);
-        set_text(object, "name", about->name);
-        set_text(object, "uid", about->uid);
+        events_set_text(object, "apiVersion", about->api_version);
+        events_set_text(object, "kind", about->kind);
+        events_set_text(object, "namespace", about->namespace);
+        events_set_text(object, "name", about->name);
+        events_set_text(object, "uid", about->uid);
         return object;
 }
 
 /* jansson leaves out text that is not UTF-8; the API server then reports the missing field. */
-static json_t *write_event(const struct kube_events *events, const struct event_entry *entry)
+static json_t *events_write_event(const struct kube_events *events, const struct event_entry *entry)
 {
         json_t *object = json_pack("{s:s, s:s, s:s, s:i}", "apiVersion", "v1", "kind", "Event", "type",
                 entry->event.is_warning ? "Warning" : "Normal", "count", (int)entry->count);
         json_t *metadata = json_object();
         json_t *source = json_object();
 
-        set_text(metadata, "name", entry->name);
-        set_text(metadata, "namespace", namespace_of(entry));
+        events_set_text(metadata, "name", entry->name);
+        events_set_text(metadata, "namespace", namespace_of(entry));
         json_object_set_new(object, "metadata", metadata);
         json_object_set_new(object, "involvedObject", write_object(&entry->event.about));
-        set_text(source, "component", events->component);
-        set_text(source, "host", events->host);
+        events_set_text(source, "component", events->component);
+        events_set_text(source, "host", events->host);
         json_object_set_new(object, "source", source);
-        set_text(object, "reportingComponent", events->component);
-        set_text(object, "reportingInstance", events->host);
-        set_text(object, "reason", entry->event.reason);
-        set_text(object, "message", entry->event.message);
+        events_set_text(object, "reportingComponent", events->component);
+        events_set_text(object, "reportingInstance", events->host);
+        events_set_text(object, "reason", entry->event.reason);
+        events_set_text(object, "message", entry->event.message);
         set_time(object, "firstTimestamp", entry->first_ms);
         set_time(object, "lastTimestamp", entry->last_ms);
         return object;
@@ -99,7 +99,7 @@ static json_t *write_patch(const struct event_entry *entry)
         return object;
 }
 
-static char *path_of(const struct event_entry *entry)
+static char *events_path_of(const struct event_entry *entry)
 {
         _free_ char *events = object_collection("/api/v1", namespace_of(entry), "events");
 
@@ -172,8 +172,8 @@ static void send_next(struct kube_events *events)
                 return;
         }
         events->sending = entry;
-        body = entry->is_new ? write_event(events, entry) : write_patch(entry);
-        path = path_of(entry);
+        body = entry->is_new ? events_write_event(events, entry) : write_patch(entry);
+        path = events_path_of(entry);
         request.method = entry->is_new ? KUBE_CREATE : KUBE_MERGE_PATCH;
         request.path = path;
         request.body = body;
@@ -203,7 +203,7 @@ void kube_events_report(struct kube_events *events, const struct event *event)
 {
         if (!events->client)
                 return;
-        event_queue_add(events->queue, event, now_ms());
+        event_queue_add(events->queue, event, events_now_ms());
         send_next(events);
 }
 

@@ -37,7 +37,7 @@ char *exec_plugin_info(const struct exec_plugin_spec *spec, const json_t *cluste
         return text;
 }
 
-static const char *text_of(const json_t *status, const char *key)
+static const char *exec_plugin_text_of(const json_t *status, const char *key)
 {
         const char *text = json_string_value(json_object_get(status, key));
 
@@ -54,10 +54,10 @@ static bool is_token(const char *text)
 
 static int check_status(const json_t *status, int64_t *ret_expires, struct error *err)
 {
-        const char *token = text_of(status, "token");
-        const char *certificate = text_of(status, "clientCertificateData");
-        const char *key = text_of(status, "clientKeyData");
-        const char *expires = text_of(status, "expirationTimestamp");
+        const char *token = exec_plugin_text_of(status, "token");
+        const char *certificate = exec_plugin_text_of(status, "clientCertificateData");
+        const char *key = exec_plugin_text_of(status, "clientKeyData");
+        const char *expires = exec_plugin_text_of(status, "expirationTimestamp");
 
         *ret_expires = 0;
         if (!*token && !*certificate)
@@ -85,13 +85,13 @@ int exec_plugin_read(const struct exec_plugin_spec *spec, const char *text, size
                 error_raise(err, ERROR_INVALID, "what it printed is no ExecCredential");
         else if (!text_is_same(json_string_value(json_object_get(root, "apiVersion")), spec->api_version))
                 error_raise(err, ERROR_INVALID, "apiVersion: '%.80s', must be %s as in the kubeconfig",
-                        text_of(root, "apiVersion"), spec->api_version);
+                        exec_plugin_text_of(root, "apiVersion"), spec->api_version);
         else
                 rc = check_status(status, ret_expires, err);
         if (rc == 0)
-                *ret = (struct kube_identity){.token = xstrdup(text_of(status, "token")),
-                        .certificate = xstrdup(text_of(status, "clientCertificateData")),
-                        .key = xstrdup(text_of(status, "clientKeyData"))};
+                *ret = (struct kube_identity){.token = xstrdup(exec_plugin_text_of(status, "token")),
+                        .certificate = xstrdup(exec_plugin_text_of(status, "clientCertificateData")),
+                        .key = xstrdup(exec_plugin_text_of(status, "clientKeyData"))};
         json_decref(root);
         return rc;
 }
@@ -99,7 +99,7 @@ int exec_plugin_read(const struct exec_plugin_spec *spec, const char *text, size
 /* ---- the program ---- */
 
 /* Ours, with what the kubeconfig adds or replaces; the texts are borrowed, but for |info|. */
-static char **make_environment(const struct exec_plugin_spec *spec, const char *info)
+static char **exec_plugin_make_environment(const struct exec_plugin_spec *spec, const char *info)
 {
         char **environment;
         size_t count = 0;
@@ -182,7 +182,7 @@ static int read_output(int fd, uint64_t deadline_ms, struct strbuf *text, struct
 static int plugin_run(const struct exec_plugin_spec *spec, const char *info, bool is_interactive, struct strbuf *text,
         struct error *err)
 {
-        _free_ char **environment = make_environment(spec, info);
+        _free_ char **environment = exec_plugin_make_environment(spec, info);
         _close_ int output = -1;
         int ends[2];
         int status = 0;

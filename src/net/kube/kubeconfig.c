@@ -22,7 +22,7 @@ struct reading {
 /* ---- values ---- */
 
 /* NULL for a missing, null or empty value; client-go treats them the same. */
-static int take_text(
+static int kubeconfig_take_text(
         const struct reading *reading, const json_t *object, const char *key, const char **ret, struct error *err)
 {
         const json_t *value = json_object_get(object, key);
@@ -41,7 +41,7 @@ static int take_text(
 static int take_path(
         const struct reading *reading, const json_t *object, const char *key, const char **ret, struct error *err)
 {
-        if (take_text(reading, object, key, ret, err) < 0)
+        if (kubeconfig_take_text(reading, object, key, ret, err) < 0)
                 return -1;
         if (*ret && **ret != '/')
                 *ret = arena_printf(&reading->credentials->arena, "%s/%s", reading->folder, *ret);
@@ -70,7 +70,7 @@ static int take_pem(
         size_t size;
 
         if (take_path(reading, object, key, &ret->path, err) < 0 ||
-                take_text(reading, object, data_key, &data, err) < 0)
+                kubeconfig_take_text(reading, object, data_key, &data, err) < 0)
                 return -1;
         if (!data)
                 return 0;
@@ -92,8 +92,8 @@ static const char *without_password(const char *url)
 }
 
 /* The entry of that name in a list of {name, <kind>: {…}} of the first file that has one; NULL if none has. */
-static const json_t *find_entry(const struct kubeconfig_file *files, size_t n_files, const char *kind, const char *name,
-        const struct kubeconfig_file **ret_file)
+static const json_t *kubeconfig_find_entry(const struct kubeconfig_file *files, size_t n_files, const char *kind,
+        const char *name, const struct kubeconfig_file **ret_file)
 {
         _free_ char *list = xasprintf("%ss", kind);
 
@@ -128,11 +128,11 @@ bool kubeconfig_set_server(struct kube_credentials *credentials, const char *ser
                !credentials->server[strcspn(credentials->server, "?#@ \t\r\n")];
 }
 
-static int read_server(const struct reading *reading, const json_t *cluster, struct error *err)
+static int kubeconfig_read_server(const struct reading *reading, const json_t *cluster, struct error *err)
 {
         const char *server;
 
-        if (take_text(reading, cluster, "server", &server, err) < 0)
+        if (kubeconfig_take_text(reading, cluster, "server", &server, err) < 0)
                 return -1;
         if (!server)
                 return yaml_fail(reading->yaml, yaml_line(reading->yaml, cluster), err, "the cluster has no server");
@@ -149,9 +149,9 @@ static int read_cluster(const struct reading *reading, const json_t *cluster, st
         struct kube_credentials *credentials = reading->credentials;
         bool is_known = false;
 
-        if (read_server(reading, cluster, err) < 0 ||
-                take_text(reading, cluster, "tls-server-name", &credentials->server_name, err) < 0 ||
-                take_text(reading, cluster, "proxy-url", &credentials->proxy, err) < 0 ||
+        if (kubeconfig_read_server(reading, cluster, err) < 0 ||
+                kubeconfig_take_text(reading, cluster, "tls-server-name", &credentials->server_name, err) < 0 ||
+                kubeconfig_take_text(reading, cluster, "proxy-url", &credentials->proxy, err) < 0 ||
                 take_bool(reading, cluster, "insecure-skip-tls-verify", &credentials->insecure, err) < 0 ||
                 take_pem(reading, cluster, "certificate-authority", &credentials->authority, err) < 0)
                 return -1;
@@ -189,7 +189,7 @@ static int refuse_methods(const struct reading *reading, const json_t *user, str
 /* ---- a program that makes credentials ---- */
 
 /* A list of at most |most| items, or NULL. */
-static int take_list(const struct reading *reading, const json_t *exec, const char *key, unsigned int most,
+static int kubeconfig_take_list(const struct reading *reading, const json_t *exec, const char *key, unsigned int most,
         const json_t **ret, struct error *err)
 {
         const json_t *list = json_object_get(exec, key);
@@ -209,7 +209,7 @@ static int take_arguments(
 {
         const json_t *list;
 
-        if (take_list(reading, exec, "args", EXEC_PLUGIN_ARGUMENTS, &list, err) < 0)
+        if (kubeconfig_take_list(reading, exec, "args", EXEC_PLUGIN_ARGUMENTS, &list, err) < 0)
                 return -1;
         for (size_t i = 0; i < json_array_size(list); i++) {
                 const char *text = json_string_value(json_array_get(list, i));
@@ -227,7 +227,7 @@ static int take_variables(
 {
         const json_t *list;
 
-        if (take_list(reading, exec, "env", EXEC_PLUGIN_VARIABLES, &list, err) < 0)
+        if (kubeconfig_take_list(reading, exec, "env", EXEC_PLUGIN_VARIABLES, &list, err) < 0)
                 return -1;
         for (size_t i = 0; i < json_array_size(list); i++) {
                 const char *name = object_text(json_array_get(list, i), "name", NULL);
@@ -251,7 +251,7 @@ static int take_mode(
         };
         const char *mode;
 
-        if (take_text(reading, exec, "interactiveMode", &mode, err) < 0)
+        if (kubeconfig_take_text(reading, exec, "interactiveMode", &mode, err) < 0)
                 return -1;
         spec->mode = EXEC_PLUGIN_IF_AVAILABLE;
         for (size_t i = 0; mode && i < ARRAY_SIZE(modes); i++)
@@ -297,9 +297,9 @@ static int read_exec(const struct reading *reading, const json_t *user, const js
 
         if (!exec || json_is_null(exec))
                 return 0;
-        if (take_text(reading, exec, "apiVersion", &spec.api_version, err) < 0 ||
-                take_text(reading, exec, "command", &spec.command, err) < 0 ||
-                take_text(reading, exec, "installHint", &spec.hint, err) < 0 ||
+        if (kubeconfig_take_text(reading, exec, "apiVersion", &spec.api_version, err) < 0 ||
+                kubeconfig_take_text(reading, exec, "command", &spec.command, err) < 0 ||
+                kubeconfig_take_text(reading, exec, "installHint", &spec.hint, err) < 0 ||
                 take_bool(reading, exec, "provideClusterInfo", &spec.wants_cluster, err) < 0 ||
                 take_arguments(reading, exec, &spec, err) < 0 || take_variables(reading, exec, &spec, err) < 0 ||
                 take_mode(reading, exec, &spec, err) < 0)
@@ -322,7 +322,7 @@ static int read_user(const struct reading *reading, const json_t *user, const js
         struct kube_credentials *credentials = reading->credentials;
 
         if (refuse_methods(reading, user, err) < 0 || read_exec(reading, user, cluster, err) < 0 ||
-                take_text(reading, user, "token", &credentials->token, err) < 0 ||
+                kubeconfig_take_text(reading, user, "token", &credentials->token, err) < 0 ||
                 take_path(reading, user, "tokenFile", &credentials->token_path, err) < 0 ||
                 take_pem(reading, user, "client-certificate", &credentials->certificate, err) < 0 ||
                 take_pem(reading, user, "client-key", &credentials->key, err) < 0)
@@ -363,18 +363,18 @@ static const char *current_context(const struct kubeconfig_file *files, size_t n
         return n_contexts == 1 ? only : NULL;
 }
 
-static int read_all(struct kube_credentials *credentials, const struct kubeconfig_file *files, size_t n_files,
-        const struct kubeconfig_names *names, struct error *err)
+static int kubeconfig_read_all(struct kube_credentials *credentials, const struct kubeconfig_file *files,
+        size_t n_files, const struct kubeconfig_names *names, struct error *err)
 {
         const char *name = names->context ? names->context : current_context(files, n_files);
         const struct kubeconfig_file *context_file = files;
         const struct kubeconfig_file *cluster_file = files;
         const struct kubeconfig_file *user_file = files;
-        const json_t *context = find_entry(files, n_files, "context", name, &context_file);
+        const json_t *context = kubeconfig_find_entry(files, n_files, "context", name, &context_file);
         const char *cluster_name = names->cluster ? names->cluster : object_text(context, "cluster", NULL);
         const char *user_name = names->user ? names->user : object_text(context, "user", NULL);
-        const json_t *cluster = find_entry(files, n_files, "cluster", cluster_name, &cluster_file);
-        const json_t *user = find_entry(files, n_files, "user", user_name, &user_file);
+        const json_t *cluster = kubeconfig_find_entry(files, n_files, "cluster", cluster_name, &cluster_file);
+        const json_t *user = kubeconfig_find_entry(files, n_files, "user", user_name, &user_file);
         const struct reading of_context = {context_file->yaml, context_file->folder, credentials, false};
         const struct reading of_cluster = {cluster_file->yaml, cluster_file->folder, credentials, false};
         const struct reading of_user = {user_file->yaml, user_file->folder, credentials, names->may_exec};
@@ -388,7 +388,7 @@ static int read_all(struct kube_credentials *credentials, const struct kubeconfi
                 return fail_missing(files, "cluster", cluster_name, err);
         if (user_name && *user_name && !user)
                 return fail_missing(files, "user", user_name, err);
-        if (take_text(&of_context, context, "namespace", &credentials->scope, err) < 0 ||
+        if (kubeconfig_take_text(&of_context, context, "namespace", &credentials->scope, err) < 0 ||
                 read_cluster(&of_cluster, cluster, err) < 0 || read_user(&of_user, user, cluster, err) < 0)
                 return -1;
         if (!credentials->scope)
@@ -401,7 +401,7 @@ int kubeconfig_read(struct kube_credentials *ret, const struct kubeconfig_file *
 {
         struct kube_credentials found = {0};
 
-        if (read_all(&found, files, n_files, names, err) < 0) {
+        if (kubeconfig_read_all(&found, files, n_files, names, err) < 0) {
                 kube_credentials_done(&found);
                 return -1;
         }

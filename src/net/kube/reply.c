@@ -6,7 +6,7 @@
 #include "net/kube/client.h"
 #include "net/kube/object.h"
 
-static enum error_kind kind_of(unsigned int status)
+static enum error_kind reply_kind_of(unsigned int status)
 {
         switch (status) {
         case 400:
@@ -36,7 +36,7 @@ void status_error(struct error *err, unsigned int status, const json_t *object)
         const char *reason = json_string_value(json_object_get(object, "reason"));
         const char *message = json_string_value(json_object_get(object, "message"));
 
-        error_raise(err, kind_of(status), "status %u%s%.60s%s%.300s", status, reason && *reason ? " " : "",
+        error_raise(err, reply_kind_of(status), "status %u%s%.60s%s%.300s", status, reason && *reason ? " " : "",
                 reason ? reason : "", message && *message ? ": " : "", message ? message : "");
 }
 

@@ -75,7 +75,7 @@ static void has_news(struct transfer *transfer)
         list_append(&transfer->transport->ready, &transfer->ready);
 }
 
-static unsigned int status_of(const struct transfer *transfer)
+static unsigned int transport_status_of(const struct transfer *transfer)
 {
         long status = 0;
 
@@ -140,7 +140,7 @@ static void report_end(struct transfer *transfer)
 {
         const struct transfer_request request = transfer->request;
         struct strbuf body = transfer->body;
-        struct transfer_end end = {.status = status_of(transfer),
+        struct transfer_end end = {.status = transport_status_of(transfer),
                 .body = body.data,
                 .size = body.size,
                 .is_too_large = transfer->is_too_large};
@@ -158,9 +158,9 @@ static void report_end(struct transfer *transfer)
         strbuf_done(&body);
 }
 
-static bool is_good(const struct transfer *transfer)
+static bool transport_is_good(const struct transfer *transfer)
 {
-        return status_of(transfer) / 100 == 2;
+        return transport_status_of(transfer) / 100 == 2;
 }
 
 /* Reports one thing; |transfer| may be freed after it. */
@@ -170,9 +170,9 @@ static void transport_report(struct transfer *transfer)
 
         if (transfer->has_head && !transfer->is_head_reported) {
                 transfer->is_head_reported = true;
-                if (request->on_head && is_good(transfer))
+                if (request->on_head && transport_is_good(transfer))
                         request->on_head(request->data);
-        } else if (request->on_body && transfer->body.size && is_good(transfer)) {
+        } else if (request->on_body && transfer->body.size && transport_is_good(transfer)) {
                 struct strbuf piece = transfer->body;
 
                 transfer->body = (struct strbuf)STRBUF_INIT;
@@ -240,7 +240,7 @@ static int set_timer(struct transport *transport, long timeout_ms)
         return uv_timer_start(&transport->timer, on_transport_timer, timeout_ms ? (uint64_t)timeout_ms + 1 : 0, 0);
 }
 
-static void act(struct transport *transport, curl_socket_t fd, int events)
+static void transport_act(struct transport *transport, curl_socket_t fd, int events)
 {
         int running;
 
@@ -253,14 +253,14 @@ static void on_transport_timer(uv_timer_t *timer)
         struct transport *transport = container_of(timer, struct transport, timer);
         long timeout_ms = -1;
 
-        act(transport, CURL_SOCKET_TIMEOUT, 0);
+        transport_act(transport, CURL_SOCKET_TIMEOUT, 0);
         if (uv_is_closing((uv_handle_t *)timer) || uv_is_active((uv_handle_t *)timer))
                 return;
         transport->curl.multi_timeout(transport->multi, &timeout_ms);
         set_timer(transport, timeout_ms);
 }
 
-static int on_timeout(CURLM *multi UNUSED, long timeout_ms, void *data)
+static int transport_on_timeout(CURLM *multi UNUSED, long timeout_ms, void *data)
 {
         struct transport *transport = data;
 
@@ -274,7 +274,7 @@ static void on_transport_poll(uv_poll_t *poll, int status, int events)
         struct transport_socket *sock = container_of(poll, struct transport_socket, poll);
         int flags = (events & UV_READABLE ? CURL_CSELECT_IN : 0) | (events & UV_WRITABLE ? CURL_CSELECT_OUT : 0);
 
-        act(sock->transport, sock->fd, status < 0 ? CURL_CSELECT_ERR : flags);
+        transport_act(sock->transport, sock->fd, status < 0 ? CURL_CSELECT_ERR : flags);
 }
 
 /* Before the descriptor is closed, since libuv could not find it in its epoll set after that. */
@@ -366,7 +366,7 @@ static int transport_start(struct transport *transport, struct error *err)
                 return error_set(err, ERROR_INTERNAL, "libcurl has no multi handle");
         curl->multi_setopt(transport->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
         curl->multi_setopt(transport->multi, CURLMOPT_SOCKETDATA, transport);
-        curl->multi_setopt(transport->multi, CURLMOPT_TIMERFUNCTION, on_timeout);
+        curl->multi_setopt(transport->multi, CURLMOPT_TIMERFUNCTION, transport_on_timeout);
         curl->multi_setopt(transport->multi, CURLMOPT_TIMERDATA, transport);
         curl->multi_setopt(transport->multi, CURLMOPT_MAXCONNECTS, TRANSPORT_IDLE_CONNECTIONS);
         return 0;
@@ -400,7 +400,7 @@ static int on_transport_connected(
         return CURL_PREREQFUNC_ABORT;
 }
 
-static size_t on_header(char *bytes, size_t size, size_t count, void *data)
+static size_t transport_on_header(char *bytes, size_t size, size_t count, void *data)
 {
         struct transfer *transfer = data;
         size_t length = size * count;
@@ -408,9 +408,9 @@ static size_t on_header(char *bytes, size_t size, size_t count, void *data)
         transfer->head_size += length;
         if (transfer->head_size > TRANSPORT_HEAD_LIMIT)
                 return 0;
-        if (length == 2 && memcmp(bytes, "\r\n", 2) == 0 && status_of(transfer) >= 200) {
+        if (length == 2 && memcmp(bytes, "\r\n", 2) == 0 && transport_status_of(transfer) >= 200) {
                 transfer->has_head = true;
-                transfer->transport->is_refused = status_of(transfer) == 401;
+                transfer->transport->is_refused = transport_status_of(transfer) == 401;
                 if (transfer->transport->is_refused)
                         leave_connection(transfer);
                 has_news(transfer);
@@ -442,7 +442,7 @@ static void set_callbacks(struct transfer *transfer)
 
         curl->easy_setopt(easy, CURLOPT_PRIVATE, transfer);
         curl->easy_setopt(easy, CURLOPT_ERRORBUFFER, transfer->problem);
-        curl->easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
+        curl->easy_setopt(easy, CURLOPT_HEADERFUNCTION, transport_on_header);
         curl->easy_setopt(easy, CURLOPT_HEADERDATA, transfer);
         curl->easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_transport_connected);
         curl->easy_setopt(easy, CURLOPT_PREREQDATA, transfer);

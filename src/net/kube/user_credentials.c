@@ -20,13 +20,13 @@ static void files_done(struct files *files)
                 kubeconfig_unload(&files->items[i]);
 }
 
-static const char *or_null(const char *text)
+static const char *user_credentials_or_null(const char *text)
 {
         return text && *text ? text : NULL;
 }
 
 /* |is_needed|: else it does not matter whether it is there. */
-static int add_file(struct files *files, const char *path, bool is_needed, struct error *err)
+static int user_credentials_add_file(struct files *files, const char *path, bool is_needed, struct error *err)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
 
@@ -49,14 +49,14 @@ static int add_files(
         char *at;
         const char *path;
 
-        if (or_null(choice->kubeconfig))
-                return add_file(files, choice->kubeconfig, true, err);
-        if (or_null(list))
+        if (user_credentials_or_null(choice->kubeconfig))
+                return user_credentials_add_file(files, choice->kubeconfig, true, err);
+        if (user_credentials_or_null(list))
                 rest = xstrdup(list);
-        else if (or_null(home))
+        else if (user_credentials_or_null(home))
                 rest = xasprintf("%s/.kube/config", home);
         for (at = rest; (path = strsep(&at, ":"));)
-                if (*path && add_file(files, path, false, err) < 0)
+                if (*path && user_credentials_add_file(files, path, false, err) < 0)
                         return -1;
         return 0;
 }
@@ -85,7 +85,7 @@ static int check_word(const char *flag, const char *text, struct error *err)
 
 static void set_path(struct kube_credentials *credentials, struct kube_pem *pem, const char *path)
 {
-        if (or_null(path))
+        if (user_credentials_or_null(path))
                 *pem = (struct kube_pem){.path = arena_strdup(&credentials->arena, path)};
 }
 
@@ -96,26 +96,26 @@ static int apply_choice(struct kube_credentials *credentials, const struct user_
         if (check_word("token", choice->token, err) < 0 || check_word("as", choice->as, err) < 0 ||
                 check_word("as-group", choice->as_groups, err) < 0)
                 return -1;
-        if (or_null(choice->server) && !kubeconfig_set_server(credentials, choice->server))
+        if (user_credentials_or_null(choice->server) && !kubeconfig_set_server(credentials, choice->server))
                 return error_set(err, ERROR_INVALID,
                         "--server: must be a URL as https://10.0.0.1:6443, without a user and a query");
-        if (or_null(choice->server_name) && !object_is_name(choice->server_name))
+        if (user_credentials_or_null(choice->server_name) && !object_is_name(choice->server_name))
                 return error_set(err, ERROR_INVALID, "--tls-server-name: '%.80s' is no DNS name", choice->server_name);
-        if (!or_null(choice->certificate) != !or_null(choice->key))
+        if (!user_credentials_or_null(choice->certificate) != !user_credentials_or_null(choice->key))
                 return error_set(err, ERROR_INVALID, "--client-certificate and --client-key: one without the other");
-        if (or_null(choice->token)) {
+        if (user_credentials_or_null(choice->token)) {
                 credentials->token = arena_strdup(arena, choice->token);
                 credentials->token_path = NULL;
         }
-        if (or_null(choice->server_name))
+        if (user_credentials_or_null(choice->server_name))
                 credentials->server_name = arena_strdup(arena, choice->server_name);
         set_path(credentials, &credentials->authority, choice->authority);
         set_path(credentials, &credentials->certificate, choice->certificate);
         set_path(credentials, &credentials->key, choice->key);
         credentials->insecure |= choice->insecure;
-        if (or_null(choice->as))
+        if (user_credentials_or_null(choice->as))
                 credentials->as = arena_strdup(arena, choice->as);
-        if (or_null(choice->as_groups))
+        if (user_credentials_or_null(choice->as_groups))
                 set_groups(credentials, choice->as_groups);
         if (credentials->n_as_groups > 0 && !credentials->as)
                 return error_set(err, ERROR_INVALID, "--as-group: needs --as");
@@ -128,29 +128,29 @@ static int apply_choice(struct kube_credentials *credentials, const struct user_
 
 /* ---- where they come from ---- */
 
-static int fail_none(struct error *err)
+static int user_credentials_fail_none(struct error *err)
 {
         return error_set(err, ERROR_NOT_FOUND,
                 "no kubeconfig: --kubeconfig, KUBECONFIG or ~/.kube/config, or a service account in a pod");
 }
 
-static int find_credentials(
+static int user_credentials_find_credentials(
         struct kube_credentials *ret, const struct files *files, const struct user_choice *choice, struct error *err)
 {
-        const struct kubeconfig_names names = {.context = or_null(choice->context),
-                .cluster = or_null(choice->cluster),
-                .user = or_null(choice->user),
+        const struct kubeconfig_names names = {.context = user_credentials_or_null(choice->context),
+                .cluster = user_credentials_or_null(choice->cluster),
+                .user = user_credentials_or_null(choice->user),
                 .may_exec = true};
         int rc;
 
         if (files->count > 0)
                 return kubeconfig_read(ret, files->items, files->count, &names, err);
-        if (or_null(choice->server)) {
+        if (user_credentials_or_null(choice->server)) {
                 *ret = (struct kube_credentials){.origin = "--server", .scope = "default"};
                 return 0;
         }
         rc = kube_credentials_find(ret, NULL, err);
-        return rc == KUBE_CREDENTIALS_NONE ? fail_none(err) : rc;
+        return rc == KUBE_CREDENTIALS_NONE ? user_credentials_fail_none(err) : rc;
 }
 
 int user_credentials_find(struct kube_credentials *ret, const struct user_choice *choice, const char *home,
@@ -161,7 +161,7 @@ int user_credentials_find(struct kube_credentials *ret, const struct user_choice
         int rc = add_files(&files, choice, home, list, err);
 
         if (rc == 0)
-                rc = find_credentials(&found, &files, choice, err);
+                rc = user_credentials_find_credentials(&found, &files, choice, err);
         files_done(&files);
         if (rc < 0)
                 return -1;

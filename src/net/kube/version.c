@@ -7,7 +7,7 @@
 
 #define DIGITS_MAX 4
 
-static bool read_number(const char **at, char end, unsigned int *ret)
+static bool version_read_number(const char **at, char end, unsigned int *ret)
 {
         size_t length = strspn(*at, "0123456789");
 
@@ -20,7 +20,7 @@ static bool read_number(const char **at, char end, unsigned int *ret)
         return true;
 }
 
-static bool is_before(const char *rest)
+static bool version_is_before(const char *rest)
 {
         static const char *const stages[] = {"-alpha", "-beta", "-rc"};
 
@@ -36,10 +36,10 @@ bool kube_version_read(struct kube_version *ret, const char *text)
         struct kube_version version = {0};
 
         *ret = version;
-        if (!read_number(&at, '.', &version.major) || !read_number(&at, '.', &version.minor) ||
-                !read_number(&at, '\0', &version.patch) || version.major == 0 || (*at && !strchr("-+", *at)))
+        if (!version_read_number(&at, '.', &version.major) || !version_read_number(&at, '.', &version.minor) ||
+                !version_read_number(&at, '\0', &version.patch) || version.major == 0 || (*at && !strchr("-+", *at)))
                 return false;
-        version.is_before = is_before(at);
+        version.is_before = version_is_before(at);
         *ret = version;
         return true;
 }

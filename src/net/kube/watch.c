@@ -147,7 +147,7 @@ static void watch_fail(struct kube_watch *watch, const struct error *err, uint64
         report_trouble(watch, err);
 }
 
-static void list_again(struct kube_watch *watch)
+static void watch_list_again(struct kube_watch *watch)
 {
         free(watch->version);
         watch->version = NULL;
@@ -157,7 +157,7 @@ static void list_again(struct kube_watch *watch)
 static void watch_list_after_failure(struct kube_watch *watch, struct error *err)
 {
         error_prefix(err, "watch %.200s", watch->options.path);
-        list_again(watch);
+        watch_list_again(watch);
         watch_fail(watch, err, 0);
 }
 
@@ -176,7 +176,7 @@ static int check_bounds(const struct kube_watch *watch, const char *key, const c
 }
 
 /* NULL if it has no name. */
-static char *key_of(const json_t *object)
+static char *watch_key_of(const json_t *object)
 {
         const char *name = object_text(object, "metadata", "name", NULL);
         const char *namespace = object_text(object, "metadata", "namespace", NULL);
@@ -186,7 +186,7 @@ static char *key_of(const json_t *object)
 
 static bool watch_forget(struct kube_watch *watch, json_t *object)
 {
-        _free_ char *key = key_of(object);
+        _free_ char *key = watch_key_of(object);
 
         if (!key)
                 return true;
@@ -243,7 +243,7 @@ static bool forget_vanished(struct kube_watch *watch)
 /* False if the watch failed, or its owner closed it. */
 static bool watch_see(struct kube_watch *watch, json_t *object)
 {
-        _free_ char *key = key_of(object);
+        _free_ char *key = watch_key_of(object);
         const char *version = object_text(object, "metadata", "resourceVersion", NULL);
         json_t *entry = key ? json_object_get(watch->known, key) : NULL;
         bool is_same = version && text_is_same(json_string_value(json_array_get(entry, 0)), version);
@@ -272,7 +272,7 @@ static void on_listed_object(json_t *object, void *data)
 static void on_listed_left_out(json_t *object, void *data)
 {
         struct kube_watch *watch = data;
-        _free_ char *key = key_of(object);
+        _free_ char *key = watch_key_of(object);
         json_t *entry = key ? json_object_get(watch->known, key) : NULL;
 
         if (entry)
@@ -332,7 +332,7 @@ static void on_error_event(struct kube_watch *watch, const json_t *status)
         struct error err;
 
         if (code == 410) {
-                list_again(watch);
+                watch_list_again(watch);
                 watch_wait(watch, 0);
                 return;
         }
@@ -402,7 +402,7 @@ static void on_refused(struct kube_watch *watch, const struct transfer_end *end)
                 return;
         }
         if (end->status == 410) {
-                list_again(watch);
+                watch_list_again(watch);
                 watch_wait(watch, 0);
                 return;
         }
@@ -444,7 +444,7 @@ static void on_watch_end(const struct transfer_end *end, void *data)
         }
 }
 
-static void begin_watch(struct kube_watch *watch)
+static void watch_begin_watch(struct kube_watch *watch)
 {
         _cleanup_(strbuf_done) struct strbuf query = STRBUF_INIT;
         unsigned int seconds = watch->options.seconds + backoff_random() % watch->options.seconds;
@@ -478,7 +478,7 @@ static void kube_watch_begin(struct kube_watch *watch)
 {
         stop_activity(watch);
         if (watch->version)
-                begin_watch(watch);
+                watch_begin_watch(watch);
         else
                 begin_list(watch);
 }

@@ -15,7 +15,7 @@ void exposition_family(struct exposition *exposition, const char *name, enum exp
 }
 
 /* Short ASCII without anything to escape, as nearly every value is. */
-static bool is_plain(const char *value)
+static bool exposition_is_plain(const char *value)
 {
         const char *c = value;
 
@@ -29,7 +29,7 @@ static void put_value(struct strbuf *text, const char *value)
 {
         char kept[EXPOSITION_LABEL_MAX + 1];
 
-        if (is_plain(value)) {
+        if (exposition_is_plain(value)) {
                 strbuf_puts(text, value);
                 return;
         }
@@ -43,7 +43,7 @@ static void put_value(struct strbuf *text, const char *value)
         }
 }
 
-static void put_labels(struct strbuf *text, const struct exposition_label *labels)
+static void exposition_put_labels(struct strbuf *text, const struct exposition_label *labels)
 {
         char before = '{';
 
@@ -62,7 +62,7 @@ static void put_labels(struct strbuf *text, const struct exposition_label *label
 }
 
 /* As Go writes them, which reads them. */
-static void put_number(struct strbuf *text, double value)
+static void exposition_put_number(struct strbuf *text, double value)
 {
         if (isnan(value))
                 strbuf_puts(text, "NaN");
@@ -79,9 +79,9 @@ void exposition_sample(struct exposition *exposition, const struct exposition_la
                 return;
         }
         strbuf_puts(&exposition->text, exposition->family);
-        put_labels(&exposition->text, labels);
+        exposition_put_labels(&exposition->text, labels);
         strbuf_putc(&exposition->text, ' ');
-        put_number(&exposition->text, value);
+        exposition_put_number(&exposition->text, value);
         strbuf_putc(&exposition->text, '\n');
 }
 

@@ -130,7 +130,7 @@ static void answer_node(struct metrics_http *http, struct http_request *request)
                                  .status = 200, .type = "application/json", .text = get_page(http, request, page)});
 }
 
-static void answer_health(struct metrics_http *http, struct http_request *request)
+static void http_answer_health(struct metrics_http *http, struct http_request *request)
 {
         _free_ char *reason = http->options.unhealthy_reason(http->options.data);
         _free_ char *text = xasprintf("%s\n", reason ? reason : "ok");
@@ -147,7 +147,7 @@ struct reader {
         void (*answer)(struct metrics_http *http, struct http_request *request);
 };
 
-static void refuse(struct http_request *request, enum metrics_permission permission, const char *why)
+static void http_refuse(struct http_request *request, enum metrics_permission permission, const char *why)
 {
         static const unsigned int statuses[] = {
                 [METRICS_NOBODY] = 401, [METRICS_DENIED] = 403, [METRICS_UNDECIDED] = 503};
@@ -170,7 +170,7 @@ static void on_permission(enum metrics_permission permission, const char *why, v
         } else {
                 if (permission != METRICS_UNDECIDED && http_request_header(reader->request, "Authorization"))
                         http_request_distrust(reader->request);
-                refuse(reader->request, permission, why);
+                http_refuse(reader->request, permission, why);
         }
         free(reader);
 }
@@ -224,7 +224,7 @@ static void on_metrics_request(struct http_request *request, void *data)
         else if (strcmp(path, "/node") == 0 && http->options.node)
                 answer_if_allowed(http, request, path, answer_node);
         else if (strcmp(path, "/healthz") == 0)
-                answer_health(http, request);
+                http_answer_health(http, request);
         else if (strcmp(path, "/livez") == 0)
                 http_request_answer_plain(request, 200, "ok\n");
         else

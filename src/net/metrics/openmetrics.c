@@ -58,7 +58,7 @@ bool openmetrics_is_wanted(const char *accept)
 
 /* ---- the page ---- */
 
-static bool ends_with(const char *text, size_t length, const char *end)
+static bool openmetrics_ends_with(const char *text, size_t length, const char *end)
 {
         const size_t size = strlen(end);
 
@@ -101,8 +101,8 @@ static const char *put_head(struct strbuf *text, const struct strbuf *names, con
         const size_t help_length = strcspn(name + name_length, "\n");
         const char *type = name + name_length + help_length + 1;
         const size_t type_length = strcspn(type, "\n");
-        const bool is_counter = ends_with(type, type_length, COUNTER);
-        const bool is_total = is_counter && ends_with(name, name_length, TOTAL) &&
+        const bool is_counter = openmetrics_ends_with(type, type_length, COUNTER);
+        const bool is_total = is_counter && openmetrics_ends_with(name, name_length, TOTAL) &&
                               !is_family(names, name, name_length - strlen(TOTAL));
         const int length = (int)(name_length - (is_total ? strlen(TOTAL) : 0));
 

@@ -114,7 +114,7 @@ void rpc_call_enqueue(struct rpc_call *call, struct rpc_message *message)
         list_append(&call->output.waiting, &waiting->link);
 }
 
-static bool is_idle(const struct rpc_call *call)
+static bool call_is_idle(const struct rpc_call *call)
 {
         return !call->output.message && list_is_empty(&call->output.waiting);
 }
@@ -268,7 +268,7 @@ void rpc_call_finish(struct rpc_call *call, enum rpc_status status, const char *
                 set_status(call, status, text);
                 if (!call->has_answered)
                         submit_response(call);
-                if (is_idle(call))
+                if (call_is_idle(call))
                         submit_trailers(call);
                 /* else rpc_call_next_data() does, with the last of the messages */
         }

@@ -70,7 +70,7 @@ static void on_wake(void *owner)
 
 /* ---- the connection ---- */
 
-static void on_moved(struct rpc_link *link)
+static void client_on_moved(struct rpc_link *link)
 {
         struct rpc_client *client = container_of(link, struct rpc_client, link);
 
@@ -81,7 +81,7 @@ static void on_moved(struct rpc_link *link)
  * The socket stays open until the owner closes the client, for the session stays too: calls made meanwhile must be able
  * to fail.
  */
-static void on_over(struct rpc_link *link, const struct error *reason)
+static void client_on_over(struct rpc_link *link, const struct error *reason)
 {
         struct rpc_client *client = container_of(link, struct rpc_client, link);
 
@@ -98,7 +98,7 @@ static void on_rpc_client_closed(struct rpc_link *link)
         closing_release(&container_of(link, struct rpc_client, link)->closing);
 }
 
-static const struct rpc_link_events client_events = {on_moved, on_over, on_rpc_client_closed};
+static const struct rpc_link_events client_events = {client_on_moved, client_on_over, on_rpc_client_closed};
 
 static void on_connect(uv_connect_t *connect, int status)
 {
@@ -109,12 +109,12 @@ static void on_connect(uv_connect_t *connect, int status)
                 return;
         if (status < 0) {
                 error_errno(&err, -status, "connect to '%s'", client->path);
-                on_over(&client->link, &err);
+                client_on_over(&client->link, &err);
                 return;
         }
         client->is_connected = true;
         if (rpc_link_start(&client->link, &err) < 0)
-                on_over(&client->link, &err);
+                client_on_over(&client->link, &err);
 }
 
 /* ---- public ---- */

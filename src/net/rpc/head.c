@@ -114,7 +114,8 @@ static bool is_connection_specific(const char *name, size_t name_size, const cha
         return is(name, name_size, "te") && !is(value, value_size, "trailers");
 }
 
-static void add_regular(struct rpc_head *head, const char *name, size_t name_size, const char *value, size_t value_size)
+static void head_add_regular(
+        struct rpc_head *head, const char *name, size_t name_size, const char *value, size_t value_size)
 {
         head->has_regular = true;
         if (!nghttp2_check_header_name((const uint8_t *)name, name_size) ||
@@ -144,7 +145,7 @@ void rpc_head_add(struct rpc_head *head, const char *name, size_t name_size, con
         if (name_size > 0 && name[0] == ':')
                 add_pseudo(head, name, name_size, value, value_size);
         else
-                add_regular(head, name, name_size, value, value_size);
+                head_add_regular(head, name, name_size, value, value_size);
 }
 
 bool rpc_head_is_too_large(const struct rpc_head *head)

@@ -112,7 +112,7 @@ void rpc_link_leave(struct rpc_link *link)
 
 /* ---- reading ---- */
 
-static void on_allocate(uv_handle_t *handle, size_t suggested UNUSED, uv_buf_t *buffer)
+static void link_on_allocate(uv_handle_t *handle, size_t suggested UNUSED, uv_buf_t *buffer)
 {
         struct rpc_link *link = container_of(handle, struct rpc_link, pipe);
 
@@ -153,7 +153,7 @@ static void on_link_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buff
 
 int rpc_link_start(struct rpc_link *link, struct error *err)
 {
-        int r = uv_read_start((uv_stream_t *)&link->pipe, on_allocate, on_link_read);
+        int r = uv_read_start((uv_stream_t *)&link->pipe, link_on_allocate, on_link_read);
 
         if (r < 0)
                 return error_errno(err, -r, "read from the socket");

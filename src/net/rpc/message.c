@@ -64,14 +64,14 @@ static size_t claimed_size(const struct rpc_reader *reader)
         return (size_t)prefix[1] << 24 | (size_t)prefix[2] << 16 | (size_t)prefix[3] << 8 | prefix[4];
 }
 
-static bool is_complete(const struct rpc_reader *reader)
+static bool message_is_complete(const struct rpc_reader *reader)
 {
         return reader->bytes.size >= RPC_PREFIX_SIZE && reader->bytes.size - RPC_PREFIX_SIZE == claimed_size(reader);
 }
 
 bool rpc_reader_is_partial(const struct rpc_reader *reader)
 {
-        return reader->bytes.size > 0 && !is_complete(reader);
+        return reader->bytes.size > 0 && !message_is_complete(reader);
 }
 
 static void message_take(struct rpc_reader *reader, const uint8_t **bytes, size_t *size, size_t most)
@@ -86,7 +86,7 @@ static void message_take(struct rpc_reader *reader, const uint8_t **bytes, size_
 enum rpc_reader_result rpc_reader_feed(struct rpc_reader *reader, const uint8_t **bytes, size_t *size,
         const uint8_t **ret_payload, size_t *ret_payload_size)
 {
-        if (is_complete(reader)) {
+        if (message_is_complete(reader)) {
                 /* The message of the last call has been looked at. */
                 strbuf_clear(&reader->bytes);
                 if (reader->bytes.capacity > KEPT_CAPACITY)
@@ -103,7 +103,7 @@ enum rpc_reader_result rpc_reader_feed(struct rpc_reader *reader, const uint8_t 
         if (claimed_size(reader) > reader->limit)
                 return RPC_READER_TOO_LARGE;
         message_take(reader, bytes, size, RPC_PREFIX_SIZE + claimed_size(reader) - reader->bytes.size);
-        if (!is_complete(reader))
+        if (!message_is_complete(reader))
                 return RPC_READER_MORE;
         *ret_payload = (const uint8_t *)reader->bytes.data + RPC_PREFIX_SIZE;
         *ret_payload_size = reader->bytes.size - RPC_PREFIX_SIZE;

@@ -160,7 +160,7 @@ static void limit_unread(struct rpc_server *server)
                 rpc_link_close(&largest->link);
 }
 
-static void on_moved(struct rpc_link *link)
+static void server_on_moved(struct rpc_link *link)
 {
         struct connection *connection = container_of(link, struct connection, link);
 
@@ -170,7 +170,7 @@ static void on_moved(struct rpc_link *link)
                 limit_unread(connection->server);
 }
 
-static void on_over(struct rpc_link *link, const struct error *reason UNUSED)
+static void server_on_over(struct rpc_link *link, const struct error *reason UNUSED)
 {
         rpc_link_close(link);
 }
@@ -196,7 +196,7 @@ static void on_rpc_server_closed(struct rpc_link *link)
         close_timer_if_last(server);
 }
 
-static const struct rpc_link_events connection_events = {on_moved, on_over, on_rpc_server_closed};
+static const struct rpc_link_events connection_events = {server_on_moved, server_on_over, on_rpc_server_closed};
 
 /* Makes room by the connection without a call that was silent for longest; false: there is none. */
 static bool evict_idle(struct rpc_server *server)
@@ -329,13 +329,13 @@ bool rpc_server_is_reachable(const struct rpc_server *server)
         return lstat(server->path, &status) == 0 && status.st_dev == server->device && status.st_ino == server->inode;
 }
 
-static void remove_socket(struct rpc_server *server)
+static void server_remove_socket(struct rpc_server *server)
 {
         if (rpc_server_is_reachable(server))
                 unlink(server->path);
 }
 
-static int listen_on(struct rpc_server *server, struct error *err)
+static int server_listen_on(struct rpc_server *server, struct error *err)
 {
         _close_ int fd = -1;
         int r;
@@ -344,7 +344,7 @@ static int listen_on(struct rpc_server *server, struct error *err)
                 return -1;
         r = listen(fd, BACKLOG) < 0 ? -errno : uv_poll_init(server->loop, &server->listener, fd);
         if (r < 0) {
-                remove_socket(server);
+                server_remove_socket(server);
                 return error_errno(err, -r, "listen on '%s'", server->path);
         }
         server->fd = TAKE_FD(fd);
@@ -368,7 +368,7 @@ int rpc_server_new(struct rpc_server **ret, uv_loop_t *loop, const char *path, c
         server->armed_ms = RPC_NO_DEADLINE;
         list_init(&server->connections);
         uv_timer_init(loop, &server->timer);
-        if (listen_on(server, err) < 0) {
+        if (server_listen_on(server, err) < 0) {
                 closing_close(&server->closing, &server->timer);
                 closing_end(&server->closing, rpc_server_free, server);
                 return -1;
@@ -379,7 +379,7 @@ int rpc_server_new(struct rpc_server **ret, uv_loop_t *loop, const char *path, c
         return 0;
 }
 
-static void begin_to_close(struct rpc_server *server, void (*closed)(void *data), void *data)
+static void server_begin_to_close(struct rpc_server *server, void (*closed)(void *data), void *data)
 {
         assert(!server->is_closing);
         server->is_closing = true;
@@ -392,7 +392,7 @@ static void begin_to_close(struct rpc_server *server, void (*closed)(void *data)
 void rpc_server_leave(struct rpc_server *server, void (*closed)(void *data), void *data)
 {
         on_listener(&server->listener, 0, UV_READABLE); /* who has connected already is to read GOAWAY, too */
-        begin_to_close(server, closed, data);
+        server_begin_to_close(server, closed, data);
         server->grace_ms = rpc_link_now(server->loop) + LEAVE_MS;
         LIST_FOR_EACH(in_server, &server->connections) {
                 struct rpc_link *link = &connection_of(in_server)->link;
@@ -408,9 +408,9 @@ void rpc_server_leave(struct rpc_server *server, void (*closed)(void *data), voi
 
 void rpc_server_close(struct rpc_server *server, uint64_t grace_ms, void (*closed)(void *data), void *data)
 {
-        begin_to_close(server, closed, data);
+        server_begin_to_close(server, closed, data);
         server->grace_ms = rpc_link_now(server->loop) + (int64_t)MIN(grace_ms, INT32_MAX);
-        remove_socket(server);
+        server_remove_socket(server);
         LIST_FOR_EACH(in_server, &server->connections) {
                 struct rpc_link *link = &connection_of(in_server)->link;
 

@@ -41,8 +41,8 @@ void rpc_server_close(struct rpc_server *server, uint64_t grace_ms, void (*close
 
 /*
  * Stops where another server takes its place: ends each connection so that its client makes open calls again
- * (rpc_session_give_back()), also those connections that were not accepted yet, and leaves what is at the path. A client
- * has a second to read that; what it writes until then is discarded. |closed| as above.
+ * (rpc_session_give_back()), also those connections that were not accepted yet, and leaves what is at the path. A
+ * client has a second to read that; what it writes until then is discarded. |closed| as above.
  */
 void rpc_server_leave(struct rpc_server *server, void (*closed)(void *data), void *data);
 

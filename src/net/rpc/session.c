@@ -75,7 +75,7 @@ static int on_begin_headers(nghttp2_session *http2, const nghttp2_frame *frame, 
         return 0;
 }
 
-static int on_header(nghttp2_session *http2 UNUSED, const nghttp2_frame *frame UNUSED, const uint8_t *name,
+static int session_on_header(nghttp2_session *http2 UNUSED, const nghttp2_frame *frame UNUSED, const uint8_t *name,
         size_t name_size, const uint8_t *value, size_t value_size, uint8_t flags UNUSED, void *user_data)
 {
         struct rpc_session *session = user_data;
@@ -267,7 +267,7 @@ static void open_http2(struct rpc_session *session)
         r = nghttp2_session_callbacks_new(&callbacks);
         assert(r == 0);
         nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
-        nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+        nghttp2_session_callbacks_set_on_header_callback(callbacks, session_on_header);
         nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
         nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
         nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, on_invalid_frame);

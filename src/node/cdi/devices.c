@@ -107,7 +107,7 @@ static void add_caps(
         add_cap(context, edits, name, "compute instance", mig->compute_instance_cap);
 }
 
-static void add_device(
+static void devices_add_device(
         const struct cdi_context *context, struct spec *spec, const struct present_device *present, const char *name)
 {
         struct spec_edits *edits = new_device(context, spec, present->gpu, name);
@@ -128,7 +128,7 @@ static void add_device(
 /* ---- present devices ---- */
 
 /* Whether |gpu| as a whole is a unit of the plan. */
-static bool is_unit(const struct plan *plan, const struct gpu *gpu)
+static bool devices_is_unit(const struct plan *plan, const struct gpu *gpu)
 {
         for (size_t i = 0; i < plan->n_resources; i++)
                 for (size_t j = 0; j < plan->resources[i].n_units; j++)
@@ -149,7 +149,7 @@ static size_t list_devices(const struct cdi_context *context, struct present_dev
         for (size_t i = 0; i < inventory->n_gpus; i++) {
                 const struct gpu *gpu = &inventory->gpus[i];
 
-                if (!gpu->mig_enabled || is_unit(context->plan, gpu))
+                if (!gpu->mig_enabled || devices_is_unit(context->plan, gpu))
                         list[count++] = (struct present_device){
                                 .gpu = gpu, .uuid = gpu->uuid, .index = arena_printf(context->arena, "%u", gpu->index)};
                 for (size_t j = 0; j < gpu->n_mig_devices; j++) {
@@ -172,7 +172,7 @@ void devices_add(const struct cdi_context *context, struct spec *spec)
         size_t count = list_devices(context, &list);
 
         for (size_t i = 0; i < count; i++)
-                add_device(context, spec, &list[i], by_index ? list[i].index : list[i].uuid);
+                devices_add_device(context, spec, &list[i], by_index ? list[i].index : list[i].uuid);
 }
 
 /* ---- units without a device ---- */
@@ -307,7 +307,7 @@ static const struct present_device *find_present(const struct present_device *li
         return NULL;
 }
 
-static bool is_ours(const json_t *document)
+static bool devices_is_ours(const json_t *document)
 {
         const char *kind = json_string_value(json_object_get(document, "kind"));
 
@@ -322,7 +322,7 @@ void devices_keep(const struct cdi_context *context, struct spec *spec, const ch
         size_t i, most = spec_count(spec) + DEVICES_MAX_KEPT;
         const json_t *device;
 
-        json_array_foreach(is_ours(document) ? json_object_get(document, "devices") : NULL, i, device)
+        json_array_foreach(devices_is_ours(document) ? json_object_get(document, "devices") : NULL, i, device)
         {
                 const char *name = json_string_value(json_object_get(device, "name"));
                 const struct present_device *present = name ? find_present(list, n_present, name) : NULL;
@@ -330,7 +330,7 @@ void devices_keep(const struct cdi_context *context, struct spec *spec, const ch
                 if (!name || !spec_is_name(name) || spec_has(spec, name) || spec_count(spec) >= most)
                         continue;
                 if (present)
-                        add_device(context, spec, present, name);
+                        devices_add_device(context, spec, present, name);
                 if (!spec_has(spec, name))
                         keep_nodes(context, spec, name, device, list, n_present);
         }

@@ -52,7 +52,7 @@ void driver_add_link(struct driver *driver, const char *target, const char *link
                 driver->links[driver->n_links++] = (struct driver_link){.target = target, .link = link};
 }
 
-static void add_folder(const char **folders, size_t *count, const char *folder)
+static void driver_add_folder(const char **folders, size_t *count, const char *folder)
 {
         for (size_t i = 0; i < *count; i++)
                 if (strcmp(folders[i], folder) == 0)
@@ -76,7 +76,7 @@ static const char *driver_join(struct arena *arena, const char *folder, const ch
 void driver_add_library_folder(struct driver *driver, struct arena *arena, const char *library)
 {
         if (fnmatch("lib?*.so*", file_base_name(library), 0) == 0)
-                add_folder(driver->library_folders, &driver->n_library_folders, folder_of(arena, library));
+                driver_add_folder(driver->library_folders, &driver->n_library_folders, folder_of(arena, library));
 }
 
 /* ---- libraries ---- */
@@ -107,7 +107,7 @@ static const char *const explicit_libraries[] = {"libEGL.so", "libGL.so", "libGL
         "libGLX.so", "libGLdispatch.so", "libOpenCL.so", "libOpenGL.so", "libnvidia-api.so", "libnvidia-egl-xcb.so",
         "libnvidia-egl-xlib.so"};
 
-static bool ends_with(const char *text, const char *end)
+static bool driver_ends_with(const char *text, const char *end)
 {
         size_t length = strlen(text), end_length = strlen(end);
 
@@ -116,7 +116,7 @@ static bool ends_with(const char *text, const char *end)
 
 static bool is_of_version(const char *name, const void *suffix)
 {
-        return ends_with(name, suffix);
+        return driver_ends_with(name, suffix);
 }
 
 static bool is_other_library(const char *name, const void *data)
@@ -204,7 +204,7 @@ static void add_library(const struct finder *finder, const char *folder, const c
         folder = folder_of(finder->arena, path);
         name = file_base_name(path);
         add_host_links(finder, folder, name);
-        if (ends_with(name, finder->suffix))
+        if (driver_ends_with(name, finder->suffix))
                 add_known_links(finder, folder, name);
 }
 
@@ -222,7 +222,7 @@ static void add_libraries(const struct finder *finder, const char *path, roots_f
 
 static bool is_cuda_library(const char *name, const void *suffix)
 {
-        return text_starts_with(name, "lib") && ends_with(name, suffix);
+        return text_starts_with(name, "lib") && driver_ends_with(name, suffix);
 }
 
 static void add_all_libraries(const struct finder *finder)
@@ -235,7 +235,7 @@ static void add_all_libraries(const struct finder *finder)
 
                 if (roots_list(finder->roots, finder->roots->driver, folder, finder->arena, &names, is_cuda_library,
                             finder->suffix))
-                        add_folder(driver->cuda_folders, &driver->n_cuda_folders, folder);
+                        driver_add_folder(driver->cuda_folders, &driver->n_cuda_folders, folder);
                 add_libraries(finder, folder, is_of_version, finder->suffix);
                 add_libraries(finder, driver_join(finder->arena, folder, "vdpau"), is_of_version, finder->suffix);
                 add_libraries(finder, folder, is_other_library, finder->search);
@@ -256,7 +256,7 @@ static void add_search_folder(struct finder *finder, const char *path)
         const char *folder = roots_resolve(finder->roots, finder->arena, path);
 
         if (folder && S_ISDIR(roots_type(finder->roots, folder)))
-                add_folder(finder->folders, &finder->n_folders, folder);
+                driver_add_folder(finder->folders, &finder->n_folders, folder);
 }
 
 /*
@@ -271,7 +271,7 @@ static bool has_version(const struct finder *finder, const char **ret_other)
                         &names, is_core_library, NULL);
 
                 for (size_t j = 0; j < count; j++) {
-                        if (ends_with(names[j], finder->suffix))
+                        if (driver_ends_with(names[j], finder->suffix))
                                 return true;
                         *ret_other = driver_join(finder->arena, finder->folders[i], names[j]);
                 }
@@ -330,7 +330,7 @@ static int find_folders(struct finder *finder, struct error *err)
 static bool is_xorg_module(const char *name, const void *suffix)
 {
         return strcmp(name, "nvidia_drv.so") == 0 ||
-               (text_starts_with(name, "libglxserver_nvidia.so.") && ends_with(name, suffix));
+               (text_starts_with(name, "libglxserver_nvidia.so.") && driver_ends_with(name, suffix));
 }
 
 static void add_xorg(const struct finder *finder)

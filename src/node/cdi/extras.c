@@ -24,7 +24,7 @@ bool extras_is_enabled(const struct config *config, const struct extra *extra)
         return extra->bit ? config->extras & extra->bit : config->has_imex_channel;
 }
 
-static bool is_wanted(const char *name, const void *data)
+static bool extras_is_wanted(const char *name, const void *data)
 {
         const struct extra *extra = data;
 
@@ -44,7 +44,7 @@ static bool is_wanted(const char *name, const void *data)
 void extras_add(const struct cdi_context *context, const struct extra *extra, struct spec *spec)
 {
         const char **paths;
-        size_t count = nodes_list(context, extra->folder, is_wanted, extra, &paths);
+        size_t count = nodes_list(context, extra->folder, extras_is_wanted, extra, &paths);
         struct spec_edits *edits;
 
         if (count == 0)

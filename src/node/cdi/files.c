@@ -36,7 +36,7 @@ struct cdi_files *cdi_files_new(void)
         return files;
 }
 
-static void forget(struct cdi_file *file)
+static void files_forget(struct cdi_file *file)
 {
         list_remove(&file->link);
         strbuf_done(&file->content);
@@ -47,7 +47,7 @@ static void forget(struct cdi_file *file)
 void cdi_files_forget(struct cdi_files *files)
 {
         while (!list_is_empty(&files->all))
-                forget(container_of(files->all.next, struct cdi_file, link));
+                files_forget(container_of(files->all.next, struct cdi_file, link));
 }
 
 struct cdi_files *cdi_files_free(struct cdi_files *files)
@@ -58,7 +58,7 @@ struct cdi_files *cdi_files_free(struct cdi_files *files)
         return NULL;
 }
 
-static struct cdi_file *find(const struct cdi_files *files, const char *path)
+static struct cdi_file *files_find(const struct cdi_files *files, const char *path)
 {
         if (!files)
                 return NULL;
@@ -73,20 +73,20 @@ static struct cdi_file *find(const struct cdi_files *files, const char *path)
 
 const struct strbuf *cdi_files_find(const struct cdi_files *files, const char *path)
 {
-        const struct cdi_file *file = find(files, path);
+        const struct cdi_file *file = files_find(files, path);
 
         return file ? &file->content : NULL;
 }
 
 /* ---- what is on the disk ---- */
 
-static bool is_same(const struct seen *seen, const struct stat *info)
+static bool files_is_same(const struct seen *seen, const struct stat *info)
 {
         return seen->device == info->st_dev && seen->inode == info->st_ino &&
                seen->changed.tv_sec == info->st_ctim.tv_sec && seen->changed.tv_nsec == info->st_ctim.tv_nsec;
 }
 
-static bool has_content(const char *path, const struct stat *info, const struct strbuf *content)
+static bool files_has_content(const char *path, const struct stat *info, const struct strbuf *content)
 {
         _cleanup_(strbuf_done) struct strbuf present = STRBUF_INIT;
         struct error ignored;
@@ -103,10 +103,10 @@ static int bring(const char *path, const struct strbuf *content, struct seen *se
         struct stat info;
         bool is_written = false;
 
-        if (lstat(path, &info) == 0 && is_same(seen, &info))
+        if (lstat(path, &info) == 0 && files_is_same(seen, &info))
                 return 0;
         *seen = (struct seen){0};
-        if (lstat(path, &info) < 0 || !has_content(path, &info, content)) {
+        if (lstat(path, &info) < 0 || !files_has_content(path, &info, content)) {
                 folder = file_folder(path);
                 if (file_make_folder(folder, err) < 0 || file_write(path, content->data, content->size, err) < 0)
                         return error_prefix(err, "CDI");
@@ -127,7 +127,7 @@ int cdi_files_write(struct cdi_files *files, const char *path, const struct strb
                 return -1;
         if (!files)
                 return 0;
-        file = find(files, path);
+        file = files_find(files, path);
         if (!file) {
                 file = xcalloc(1, sizeof(*file));
                 file->path = xstrdup(path);
@@ -141,12 +141,12 @@ int cdi_files_write(struct cdi_files *files, const char *path, const struct strb
 
 int cdi_files_remove(struct cdi_files *files, const char *path, struct error *err)
 {
-        struct cdi_file *file = find(files, path);
+        struct cdi_file *file = files_find(files, path);
 
         if (unlink(path) < 0 && errno != ENOENT)
                 return error_errno(err, errno, "CDI: remove '%s'", path);
         if (file)
-                forget(file);
+                files_forget(file);
         return 0;
 }
 

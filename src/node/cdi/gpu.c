@@ -73,7 +73,8 @@ static int build_nvml(const struct cdi_context *context, struct spec *spec, stru
 /* ---- WSL and Tegra: one unit, without NVML ---- */
 
 /* Adds the unit by its UUID and by its index: there is no other device that one of them could mean. */
-static void add_units(const struct cdi_context *context, struct spec *spec, const char *const *nodes, size_t n_nodes)
+static void gpu_add_units(
+        const struct cdi_context *context, struct spec *spec, const char *const *nodes, size_t n_nodes)
 {
         for (size_t i = 0; i < context->plan->n_resources; i++)
                 for (size_t j = 0; j < context->plan->resources[i].n_units; j++) {
@@ -100,7 +101,7 @@ static int build_simple(const struct cdi_context *context, struct spec *spec, st
                         return -1;
         } else if (tegra_find(&driver, context, &nodes, &n_nodes, err) < 0)
                 return -1;
-        add_units(context, spec, nodes, n_nodes);
+        gpu_add_units(context, spec, nodes, n_nodes);
         for (size_t i = 0; i < driver.n_files; i++)
                 mounts_add(context, spec_common(spec), &driver.files[i]);
         hooks_add_links(context, spec_common(spec), driver.links, driver.n_links);

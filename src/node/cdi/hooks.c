@@ -62,8 +62,8 @@ static const char *hook_program_find(const struct roots *roots, struct arena *ar
 }
 
 /*
- * Whether the file has each of |names|; false if it cannot be read, or is larger than HOOK_PROGRAM_LIMIT. The program is
- * not run: the name of each of its subcommands is in its bytes (it is one file, in Go).
+ * Whether the file has each of |names|; false if it cannot be read, or is larger than HOOK_PROGRAM_LIMIT. The program
+ * is not run: the name of each of its subcommands is in its bytes (it is one file, in Go).
  */
 static bool hook_program_read(const char *path, const char *const *names, size_t n_names, bool *ret_has)
 {

@@ -1,6 +1,6 @@
 /*
- * Bytes of shared libraries and of ldconfig, which every offset and size is checked of before it is used: files that are
- * cut, hostile, or of another architecture or word size are ignored.
+ * Bytes of shared libraries and of ldconfig, which every offset and size is checked of before it is used: files that
+ * are cut, hostile, or of another architecture or word size are ignored.
  */
 #pragma once
 

@@ -30,7 +30,7 @@ static void add_variables(const struct cdi_context *context, struct spec_edits *
 }
 
 /* Adds the device of the unit's daemon (k is 0), then those of 1, 2, … replicas. */
-static bool add_unit(
+static bool limit_devices_add_unit(
         const struct cdi_context *context, struct spec *spec, const struct resource *resource, const struct unit *unit)
 {
         unsigned int most = mps_limits_most(resource, unit);
@@ -62,7 +62,8 @@ bool limit_devices_add(const struct cdi_context *context, struct spec *spec)
                 const struct resource *resource = &context->plan->resources[i];
 
                 for (size_t j = 0; resource->strategy == SHARING_MPS && j < resource->n_units; j++)
-                        if (resource->units[j].shared && !add_unit(context, spec, resource, &resource->units[j]))
+                        if (resource->units[j].shared &&
+                                !limit_devices_add_unit(context, spec, resource, &resource->units[j]))
                                 return false;
         }
         return true;

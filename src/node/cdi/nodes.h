@@ -1,6 +1,6 @@
 /*
- * Device nodes: whether they exist, and their permissions; and the mounts of the driver's files. node/cdi/roots.h says in
- * which folders they are searched.
+ * Device nodes: whether they exist, and their permissions; and the mounts of the driver's files. node/cdi/roots.h says
+ * in which folders they are searched.
  */
 #pragma once
 

@@ -17,7 +17,7 @@
 #define STORES "/usr/lib/wsl/drivers"
 #define WSL_LIBRARIES "/usr/lib/wsl/lib"
 
-static bool is_any(const char *name, const void *data UNUSED)
+static bool platforms_is_any(const char *name, const void *data UNUSED)
 {
         return name[0] != '.';
 }
@@ -47,7 +47,8 @@ static time_t age_of(const struct cdi_context *context, const char *store)
 static const char *find_store(const struct cdi_context *context)
 {
         const char *const *names;
-        size_t count = roots_list(&context->roots, context->roots.driver, STORES, context->arena, &names, is_any, NULL);
+        size_t count = roots_list(
+                &context->roots, context->roots.driver, STORES, context->arena, &names, platforms_is_any, NULL);
         const char *newest = NULL;
         time_t newest_age = 0;
 
@@ -140,7 +141,7 @@ static bool is_plain_text(const char *path)
         return has_only(path, "/._+-@~");
 }
 
-static void add_node(struct reader *reader, const char *path)
+static void platforms_add_node(struct reader *reader, const char *path)
 {
         if (!text_starts_with(path, "/dev/") || reader->n_nodes == MAX_NODES || !nodes_exist(reader->context, path))
                 return;
@@ -150,7 +151,7 @@ static void add_node(struct reader *reader, const char *path)
         reader->nodes[reader->n_nodes++] = path;
 }
 
-static void add_file(struct reader *reader, const char *path, mode_t type)
+static void platforms_add_file(struct reader *reader, const char *path, mode_t type)
 {
         const struct roots *roots = &reader->context->roots;
         const char *source = roots_resolve(roots, reader->context->arena, path);
@@ -210,7 +211,7 @@ static bool may_expand(struct reader *reader)
         return reader->n_expanded++ < MAX_EXPANDED;
 }
 
-static bool matches(const char *name, const void *pattern)
+static bool platforms_matches(const char *name, const void *pattern)
 {
         return fnmatch(pattern, name, FNM_PERIOD) == 0;
 }
@@ -219,7 +220,7 @@ static bool matches(const char *name, const void *pattern)
  * Calls |found| for each path that |pattern| stands for, sorted, as the files in |root| are now; a path without a
  * pattern is not looked for.
  */
-static void expand(struct reader *reader, const char *root, const char *pattern, found_fn *found)
+static void platforms_expand(struct reader *reader, const char *root, const char *pattern, found_fn *found)
 {
         struct arena *arena = reader->context->arena;
         size_t plain = strcspn(pattern, PATTERN);
@@ -236,19 +237,19 @@ static void expand(struct reader *reader, const char *root, const char *pattern,
         folder = arena_strndup(arena, pattern, plain);
         rest = pattern + plain + 1 + strcspn(pattern + plain + 1, "/");
         component = arena_strndup(arena, pattern + plain + 1, (size_t)(rest - pattern) - plain - 1);
-        count = roots_list(&reader->context->roots, root, folder, arena, &names, matches, component);
+        count = roots_list(&reader->context->roots, root, folder, arena, &names, platforms_matches, component);
         for (size_t i = 0; i < count && may_expand(reader); i++)
-                expand(reader, root, arena_printf(arena, "%s/%s%s", folder, names[i], rest), found);
+                platforms_expand(reader, root, arena_printf(arena, "%s/%s%s", folder, names[i], rest), found);
 }
 
-static void add_regular(struct reader *reader, const char *path)
+static void platforms_add_regular(struct reader *reader, const char *path)
 {
-        add_file(reader, path, S_IFREG);
+        platforms_add_file(reader, path, S_IFREG);
 }
 
-static void add_folder(struct reader *reader, const char *path)
+static void platforms_add_folder(struct reader *reader, const char *path)
 {
-        add_file(reader, path, S_IFDIR);
+        platforms_add_file(reader, path, S_IFDIR);
 }
 
 /*
@@ -259,7 +260,8 @@ static void add_all(struct reader *reader, const char *kind, const char *pattern
         static const struct {
                 const char *kind;
                 found_fn *found;
-        } kinds[] = {{"dev", add_node}, {"lib", add_regular}, {"dir", add_folder}, {"sym", add_link}};
+        } kinds[] = {{"dev", platforms_add_node}, {"lib", platforms_add_regular}, {"dir", platforms_add_folder},
+                {"sym", add_link}};
         const struct roots *roots = &reader->context->roots;
 
         if (strpbrk(pattern, PATTERN) && (strlen(pattern) > MAX_PATTERN || !may_expand(reader)))
@@ -267,13 +269,13 @@ static void add_all(struct reader *reader, const char *kind, const char *pattern
         for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
                 if (strcmp(kind, kinds[i].kind) != 0)
                         continue;
-                expand(reader, roots->driver, pattern, kinds[i].found);
-                if (kinds[i].found == add_node && strcmp(roots->driver, roots->system) != 0)
-                        expand(reader, roots->system, pattern, add_node);
+                platforms_expand(reader, roots->driver, pattern, kinds[i].found);
+                if (kinds[i].found == platforms_add_node && strcmp(roots->driver, roots->system) != 0)
+                        platforms_expand(reader, roots->system, pattern, platforms_add_node);
         }
 }
 
-static void read_line(struct reader *reader, char *line)
+static void platforms_read_line(struct reader *reader, char *line)
 {
         char *comma = strchr(line, ',');
         const char *kind, *path;
@@ -289,7 +291,7 @@ static void read_line(struct reader *reader, char *line)
 }
 
 /* Reads the lists below |root|; returns how many there are. */
-static size_t read_lists(struct reader *reader, const char *root)
+static size_t platforms_read_lists(struct reader *reader, const char *root)
 {
         size_t n_read = 0;
 
@@ -310,7 +312,7 @@ static size_t read_lists(struct reader *reader, const char *root)
                 }
                 n_read++;
                 for (char *line = strtok_r(content.data, "\n", &state); line; line = strtok_r(NULL, "\n", &state))
-                        read_line(reader, line);
+                        platforms_read_line(reader, line);
         }
         return n_read;
 }
@@ -322,7 +324,8 @@ int tegra_find(struct driver *ret, const struct cdi_context *context, const char
                 .context = context, .driver = ret, .nodes = ARENA_ARRAY(context->arena, const char *, MAX_NODES)};
 
         driver_init(ret, context->arena);
-        if (read_lists(&reader, context->roots.driver) == 0 && read_lists(&reader, context->roots.system) == 0)
+        if (platforms_read_lists(&reader, context->roots.driver) == 0 &&
+                platforms_read_lists(&reader, context->roots.system) == 0)
                 return error_set(err, ERROR_NOT_FOUND,
                         "CDI: no list of Tegra's files in '" LISTS "', neither below '%.150s' nor here",
                         context->roots.driver);

@@ -40,7 +40,7 @@ bool cdi_lists(const char *const *list, const char *word)
 
 /* ---- on disk ---- */
 
-static char *file_path(const struct cdi_context *context, const char *class_name)
+static char *publish_file_path(const struct cdi_context *context, const char *class_name)
 {
         return xasprintf("%s/" CDI_VENDOR "-%s.json", context->config->cdi_root, class_name);
 }
@@ -87,7 +87,7 @@ static int publish_gpu(const struct cdi_context *context, struct error *err)
 {
         _cleanup_(spec_freep) struct spec *spec = spec_new(CDI_VENDOR, CDI_CLASS_GPU);
         _cleanup_(strbuf_done) struct strbuf previous = STRBUF_INIT;
-        _free_ char *path = file_path(context, CDI_CLASS_GPU);
+        _free_ char *path = publish_file_path(context, CDI_CLASS_GPU);
 
         if (gpu_build(context, spec, err) < 0) {
                 (void)!check_seen(context, err); /* why the driver was not found */
@@ -104,7 +104,7 @@ static int publish_gpu(const struct cdi_context *context, struct error *err)
 static int publish_extra(const struct cdi_context *context, const struct extra *extra, struct error *err)
 {
         _cleanup_(spec_freep) struct spec *spec = spec_new(CDI_VENDOR, extra->class_name);
-        _free_ char *path = file_path(context, extra->class_name);
+        _free_ char *path = publish_file_path(context, extra->class_name);
 
         extras_add(context, extra, spec);
         if (check_seen(context, err) < 0)
@@ -122,7 +122,7 @@ static int publish_limits(const struct cdi_context *context, struct error *err)
 {
         _cleanup_(spec_freep) struct spec *spec = spec_new(CDI_VENDOR_MPS, CDI_CLASS_MPS);
         _cleanup_(strbuf_done) struct strbuf previous = STRBUF_INIT;
-        _free_ char *path = file_path(context, CDI_CLASS_MPS);
+        _free_ char *path = publish_file_path(context, CDI_CLASS_MPS);
 
         if (!limit_devices_add(context, spec) || spec_count(spec) == 0)
                 return 0;

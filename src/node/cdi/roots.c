@@ -74,7 +74,7 @@ struct walk {
 };
 
 /* Removes the first component from the rest; false if there is none. */
-static bool take_component(struct walk *walk, char *ret)
+static bool roots_take_component(struct walk *walk, char *ret)
 {
         size_t start = strspn(walk->rest.data, "/");
         size_t length = strcspn(walk->rest.data + start, "/");
@@ -145,7 +145,7 @@ const char *roots_resolve(const struct roots *roots, struct arena *arena, const 
         char name[NAME_MAX + 1];
 
         strbuf_puts(&walk.rest, path);
-        while (take_component(&walk, name))
+        while (roots_take_component(&walk, name))
                 if (!roots_step(&walk, name))
                         goto out;
         if (walk.rest.data[strspn(walk.rest.data, "/")] == '\0')

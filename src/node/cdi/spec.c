@@ -139,7 +139,7 @@ static void spec_add(struct spec_edits *edits, enum list list, json_t *value)
 }
 
 /* NULL if one of |texts| is not UTF-8. */
-static json_t *pack_texts(const char *const *texts)
+static json_t *spec_pack_texts(const char *const *texts)
 {
         json_t *array = json_array();
 
@@ -181,14 +181,14 @@ void spec_add_mount(
 {
         spec_add(edits, LIST_MOUNTS,
                 json_pack("{s:s, s:s, s:o}", "hostPath", host_path, "containerPath", container_path, "options",
-                        pack_texts(options)));
+                        spec_pack_texts(options)));
 }
 
 void spec_add_hook(struct spec_edits *edits, const char *path, const char *const *args, const char *env)
 {
         spec_add(edits, LIST_HOOKS,
                 json_pack("{s:s, s:s, s:o, s:[s]}", "hookName", "createContainer", "path", path, "args",
-                        pack_texts(args), "env", env));
+                        spec_pack_texts(args), "env", env));
 }
 
 /* ---- the document ---- */
@@ -212,22 +212,22 @@ static int compare_paths(const char *a, const char *b)
         return strcmp(a, b);
 }
 
-static const char *text_of(const json_t *object, const char *key)
+static const char *spec_text_of(const json_t *object, const char *key)
 {
         return json_string_value(json_object_get(object, key));
 }
 
 static int compare_nodes(const void *a, const void *b)
 {
-        return compare_paths(text_of(*(json_t *const *)a, "path"), text_of(*(json_t *const *)b, "path"));
+        return compare_paths(spec_text_of(*(json_t *const *)a, "path"), spec_text_of(*(json_t *const *)b, "path"));
 }
 
 static int compare_mounts(const void *a, const void *b)
 {
         const json_t *one = *(json_t *const *)a, *other = *(json_t *const *)b;
-        int order = compare_paths(text_of(one, "containerPath"), text_of(other, "containerPath"));
+        int order = compare_paths(spec_text_of(one, "containerPath"), spec_text_of(other, "containerPath"));
 
-        return order ? order : strcmp(text_of(one, "hostPath"), text_of(other, "hostPath"));
+        return order ? order : strcmp(spec_text_of(one, "hostPath"), spec_text_of(other, "hostPath"));
 }
 
 static int compare_numbers(const void *a, const void *b)
@@ -238,7 +238,7 @@ static int compare_numbers(const void *a, const void *b)
 }
 
 /* The items of |list| that the common edits do not have, in order; NULL if there are none. */
-static json_t *print_list(const struct spec *spec, const json_t *items, enum list list, bool without_common)
+static json_t *spec_print_list(const struct spec *spec, const json_t *items, enum list list, bool without_common)
 {
         static int (*const orders[N_LISTS])(const void *, const void *) = {
                 [LIST_NODES] = compare_nodes, [LIST_MOUNTS] = compare_mounts, [LIST_GIDS] = compare_numbers};
@@ -267,7 +267,7 @@ static json_t *print_edits(const struct spec *spec, const struct spec_edits *edi
         json_t *json = json_object();
 
         for (enum list list = 0; list < N_LISTS; list++) {
-                json_t *printed = print_list(spec, edits->lists[list], list, without_common);
+                json_t *printed = spec_print_list(spec, edits->lists[list], list, without_common);
 
                 if (printed)
                         json_object_set_new(json, list_names[list], printed);

@@ -15,7 +15,7 @@
 /* Our own files have a few hundred bytes. */
 #define PREVIOUS_LIMIT ((size_t)64 * 1024)
 
-static bool has_content(const char *path, const struct strbuf *content)
+static bool start_devices_has_content(const char *path, const struct strbuf *content)
 {
         _cleanup_(strbuf_done) struct strbuf previous = STRBUF_INIT;
         struct error ignored;
@@ -36,7 +36,7 @@ int start_device_write(
                 spec_add_env(edits, variables[i]);
         if (spec_print(spec, &content, err) < 0 || file_make_folder(root, err) < 0)
                 return error_prefix(err, "CDI");
-        if (has_content(path, &content))
+        if (start_devices_has_content(path, &content))
                 return 0;
         if (file_write(path, content.data, content.size, err) < 0)
                 return error_prefix(err, "CDI");

@@ -175,7 +175,7 @@ static void outcome_write_record(struct config_outcome *outcome, const struct co
 /* ---- a configuration in force ---- */
 
 /* |had_one|: this serving agent has accepted another configuration before. */
-static void note_change(struct config_outcome *outcome, bool had_one)
+static void outcome_note_change(struct config_outcome *outcome, bool had_one)
 {
         const struct config_version *current = &outcome->current;
         const bool is_on_record = strcmp(outcome->recorded.hash, current->hash) == 0;
@@ -204,7 +204,7 @@ void config_outcome_accept(struct config_outcome *outcome, const struct config_v
 
         config_version_copy(&outcome->current, loaded, false);
         if (outcome->is_serving && !is_same)
-                note_change(outcome, had_one);
+                outcome_note_change(outcome, had_one);
         if (outcome->is_serving)
                 outcome_write_record(outcome, loaded);
         if (is_newest)
@@ -217,7 +217,7 @@ void config_outcome_serve(struct config_outcome *outcome, const struct config_ve
         outcome->is_serving = true;
         outcome_read_record(outcome);
         if (outcome->current.name)
-                note_change(outcome, false);
+                outcome_note_change(outcome, false);
         if (config_outcome_has(outcome, loaded))
                 outcome_write_record(outcome, loaded);
         if (outcome->cluster.has_annotations)

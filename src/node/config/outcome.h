@@ -1,7 +1,7 @@
 /*
  * The configuration that this node has accepted, and why the newest one is refused or waited for. It is reported in the
- * log, in annotations of the node (node/config/report.h) and in events, and recorded on disk (node/config/record.h). This
- * module does not know how a configuration is chosen or loaded; node/config/nodeconfig.h calls it.
+ * log, in annotations of the node (node/config/report.h) and in events, and recorded on disk (node/config/record.h).
+ * This module does not know how a configuration is chosen or loaded; node/config/nodeconfig.h calls it.
  *
  * Only a serving agent reports to the cluster, counts and records. One that does not serve yet remembers what it would
  * report, and config_outcome_serve() does so.

@@ -10,12 +10,12 @@
 
 #define APART_SINCE 35UL /* the minor version from which counter sets and devices need slices of their own */
 
-static void report(const struct dra_api_server *server, const struct kube_answer *answer)
+static void api_server_report(const struct dra_api_server *server, const struct kube_answer *answer)
 {
         server->options.done(answer->error, answer->retry_after_ms, server->options.data);
 }
 
-static struct kube_call *get(struct dra_api_server *server, const char *path, kube_done_fn *done)
+static struct kube_call *api_server_get(struct dra_api_server *server, const char *path, kube_done_fn *done)
 {
         return kube_client_send(server->options.client,
                 &(struct kube_request){.method = KUBE_GET, .path = path, .done = done, .data = server});
@@ -29,7 +29,7 @@ static void on_group(const struct kube_answer *answer, void *data)
         if (!answer->error)
                 server->has_api = dra_api_of(&server->api, answer->object);
         if (answer->error || server->has_api) {
-                report(server, answer);
+                api_server_report(server, answer);
                 return;
         }
         error_raise(&err, ERROR_NOT_FOUND, "the API server serves none of v1, v1beta2 and v1beta1 of resource.k8s.io");
@@ -37,7 +37,7 @@ static void on_group(const struct kube_answer *answer, void *data)
 }
 
 /* |minor|: "36", "36+". */
-static void read_version(struct dra_api_server *server, const char *minor, const char *git_version)
+static void api_server_read_version(struct dra_api_server *server, const char *minor, const char *git_version)
 {
         server->counters_apart = minor && strtoul(minor, NULL, 10) >= APART_SINCE;
         server->forgetful[0] = '\0';
@@ -51,19 +51,19 @@ static void on_version(const struct kube_answer *answer, void *data)
         struct dra_api_server *server = data;
 
         if (!answer->error)
-                read_version(server, object_text(answer->object, "minor", NULL),
+                api_server_read_version(server, object_text(answer->object, "minor", NULL),
                         object_text(answer->object, "gitVersion", NULL));
         server->has_version = !answer->error;
-        report(server, answer);
+        api_server_report(server, answer);
 }
 
-static void on_probed(const struct kube_answer *answer, void *data)
+static void api_server_on_probed(const struct kube_answer *answer, void *data)
 {
         struct dra_api_server *server = data;
         bool is_refused = answer->status == 422;
 
         if (answer->error && !is_refused) {
-                report(server, answer);
+                api_server_report(server, answer);
                 return;
         }
         server->features = (struct dra_features){true, true, true};
@@ -93,7 +93,7 @@ static struct kube_call *probe(struct dra_api_server *server, const char *owner_
                                                                 .path = path,
                                                                 .query = "dryRun=All",
                                                                 .body = object,
-                                                                .done = on_probed,
+                                                                .done = api_server_on_probed,
                                                                 .data = server});
         json_decref(object);
         json_decref(slice);
@@ -118,8 +118,8 @@ bool dra_api_server_is_known(const struct dra_api_server *server)
 struct kube_call *dra_api_server_ask(struct dra_api_server *server, const char *owner_uid)
 {
         if (!server->has_api)
-                return get(server, DRA_API_GROUP, on_group);
+                return api_server_get(server, DRA_API_GROUP, on_group);
         if (!server->has_version)
-                return get(server, "/version", on_version);
+                return api_server_get(server, "/version", on_version);
         return probe(server, owner_uid);
 }

@@ -110,7 +110,7 @@ static uint32_t subtract_others(struct amounts *total, const struct dra_mig_gpu 
         return taken;
 }
 
-static bool fits(const struct amounts *one, const struct amounts *total)
+static bool candidates_fits(const struct amounts *one, const struct amounts *total)
 {
         for (size_t a = 0; a < N_AMOUNTS; a++)
                 if (one->of[a] > total->of[a])
@@ -172,7 +172,7 @@ void dra_candidates(struct dra_units *units, struct dra_counters *counters, cons
                         if (!may_start(profile, start))
                                 continue;
                         all |= memory_slices(start, profile->size);
-                        if (!(taken & memory_slices(start, profile->size)) && fits(&one, &total))
+                        if (!(taken & memory_slices(start, profile->size)) && candidates_fits(&one, &total))
                                 add_candidate(units, geometry,
                                         (struct dra_unit){.gpu = gpu,
                                                 .position = position,

@@ -63,7 +63,8 @@ static int claim_read_list(
 
 /* ---- results ---- */
 
-static int read_request(const struct reading *reading, const char *text, const char **ret_name, const char **ret_sub)
+static int claim_read_request(
+        const struct reading *reading, const char *text, const char **ret_name, const char **ret_sub)
 {
         const size_t length = text ? strcspn(text, "/") : 0;
         const char *sub = text && text[length] ? text + length + 1 : NULL;
@@ -113,7 +114,7 @@ static int read_result(const struct reading *reading, const json_t *object, stru
         const json_t *share = json_object_get(object, "shareID");
         const char *share_id = json_string_value(share);
 
-        if (read_request(reading, object_text(object, "request", NULL), &ret->request, &ret->subrequest) < 0)
+        if (claim_read_request(reading, object_text(object, "request", NULL), &ret->request, &ret->subrequest) < 0)
                 return -1;
         if (!device || !dra_name_is_label(device, strlen(device)))
                 return error_set(reading->err, ERROR_INVALID,
@@ -136,13 +137,13 @@ static bool is_same_part(const struct dra_claim_result *a, const struct dra_clai
                (!a->share_id || !b->share_id || strcmp(a->share_id, b->share_id) == 0);
 }
 
-static bool is_ours(const json_t *result, const struct dra_claim_asked *asked)
+static bool claim_is_ours(const json_t *result, const struct dra_claim_asked *asked)
 {
         return text_is_same(object_text(result, "driver", NULL), asked->driver) &&
                text_is_same(object_text(result, "pool", NULL), asked->pool);
 }
 
-static int read_results(const struct reading *reading, const json_t *devices, struct dra_claim *claim)
+static int claim_read_results(const struct reading *reading, const json_t *devices, struct dra_claim *claim)
 {
         struct dra_claim_result *results;
         const json_t *list;
@@ -156,7 +157,7 @@ static int read_results(const struct reading *reading, const json_t *devices, st
         {
                 struct dra_claim_result *result = &results[claim->n_results];
 
-                if (!is_ours(object, reading->asked))
+                if (!claim_is_ours(object, reading->asked))
                         continue;
                 *result = (struct dra_claim_result){0};
                 if (read_result(reading, object, result) < 0)
@@ -191,7 +192,7 @@ static int read_config_requests(const struct reading *reading, const json_t *obj
                 const char *name;
                 const char *sub;
 
-                if (read_request(reading, json_string_value(request), &name, &sub) < 0)
+                if (claim_read_request(reading, json_string_value(request), &name, &sub) < 0)
                         return -1;
                 requests[config->n_requests++] = arena_strdup(reading->arena, json_string_value(request));
         }
@@ -199,7 +200,7 @@ static int read_config_requests(const struct reading *reading, const json_t *obj
         return 0;
 }
 
-static int read_config(const struct reading *reading, const json_t *object, struct dra_claim_config *ret)
+static int claim_read_config(const struct reading *reading, const json_t *object, struct dra_claim_config *ret)
 {
         const char *source = object_text(object, "source", NULL);
 
@@ -213,7 +214,7 @@ static int read_config(const struct reading *reading, const json_t *object, stru
         return read_config_requests(reading, object, ret);
 }
 
-static int read_configs(const struct reading *reading, const json_t *devices, struct dra_claim *claim)
+static int claim_read_configs(const struct reading *reading, const json_t *devices, struct dra_claim *claim)
 {
         struct dra_claim_config *configs;
         const json_t *list;
@@ -229,7 +230,7 @@ static int read_configs(const struct reading *reading, const json_t *devices, st
 
                         if (!driver || strcmp(driver, reading->asked->driver) != 0)
                                 continue;
-                        if (read_config(reading, object, &config) < 0)
+                        if (claim_read_config(reading, object, &config) < 0)
                                 return error_prefix(reading->err, "config[%zu]", i);
                         if (config.is_of_class == of_class)
                                 configs[claim->n_configs++] = config;
@@ -280,7 +281,7 @@ static int read_claim(const struct reading *reading, const json_t *object, struc
                 .name = arena_strdup(reading->arena, asked->name),
                 .uid = arena_strdup(reading->arena, uid),
         };
-        if (read_results(reading, devices, claim) < 0 || read_configs(reading, devices, claim) < 0)
+        if (claim_read_results(reading, devices, claim) < 0 || claim_read_configs(reading, devices, claim) < 0)
                 return error_prefix(reading->err, "status.allocation.devices");
         if (read_pods(reading, object, claim) < 0)
                 return error_prefix(reading->err, "status");
@@ -307,7 +308,7 @@ bool dra_claim_is_allocated(const json_t *object, const struct dra_claim_asked *
                 return false;
         json_array_foreach(results, i, result)
         {
-                if (is_ours(result, asked))
+                if (claim_is_ours(result, asked))
                         return true;
         }
         return false;

@@ -20,14 +20,14 @@ const char *dra_claim_cdi_id(
                 arena, "%s/" CLASS "=%s-%s%s%s", driver, uid, device, share_id ? "-" : "", share_id ? share_id : "");
 }
 
-static char *path_of(const char *root, const char *driver, const char *uid)
+static char *claim_cdi_path_of(const char *root, const char *driver, const char *uid)
 {
         return xasprintf("%s/%s-" CLASS "_%s.json", root, driver, uid);
 }
 
 bool dra_claim_cdi_is_file(const char *driver, const char *name)
 {
-        _free_ char *begin = path_of("", driver, "");
+        _free_ char *begin = claim_cdi_path_of("", driver, "");
         const size_t length = strlen(begin) - strlen("/.json");
         const size_t n_name = strlen(name);
 
@@ -82,7 +82,7 @@ int dra_claim_cdi_write(struct cdi_files *files, const char *root, const char *d
         const struct dra_prepared_claim *claim, struct error *err)
 {
         _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
-        _free_ char *path = path_of(root, driver, claim->uid);
+        _free_ char *path = claim_cdi_path_of(root, driver, claim->uid);
 
         if (print_claim(&content, driver, claim, err) < 0)
                 return error_prefix(err, "CDI");
@@ -92,12 +92,12 @@ int dra_claim_cdi_write(struct cdi_files *files, const char *root, const char *d
 int dra_claim_cdi_remove(
         struct cdi_files *files, const char *root, const char *driver, const char *uid, struct error *err)
 {
-        _free_ char *path = path_of(root, driver, uid);
+        _free_ char *path = claim_cdi_path_of(root, driver, uid);
 
         return cdi_files_remove(files, path, err);
 }
 
-/* The UID in a file name that path_of() has made, for the caller to free; NULL: another file. */
+/* The UID in a file name that claim_cdi_path_of() has made, for the caller to free; NULL: another file. */
 static char *uid_of(const char *name, const char *driver)
 {
         _free_ char *prefix = xasprintf("%s-" CLASS "_", driver);
@@ -134,8 +134,8 @@ void dra_claim_cdi_sweep(struct cdi_files *files, const char *root, const char *
 /* ---- edits ---- */
 
 /* A namespace limits memory itself, and the variable could only lift that: plan/mps_limits.h. */
-static size_t add_limits(struct arena *arena, const struct ledger_claim_device *const *devices, size_t n_devices,
-        enum mps_tier tier, const char **env)
+static size_t claim_cdi_add_limits(struct arena *arena, const struct ledger_claim_device *const *devices,
+        size_t n_devices, enum mps_tier tier, const char **env)
 {
         uint64_t *mib = ARENA_ARRAY(arena, uint64_t, n_devices);
         unsigned int permille = 1000;
@@ -182,7 +182,7 @@ struct dra_edits dra_edits_of(struct arena *arena, const struct config *config,
         env[edits.n_env++] = arena_printf(arena, "WARPSHARE_GRANT=%s", devices[0]->id);
         env[edits.n_env++] = arena_printf(
                 arena, "WARPSHARE_TIER=%s", mps_tier_promise(claimed->tier, limits_memory(devices, n_devices)));
-        edits.n_env += add_limits(arena, devices, n_devices, claimed->tier, &env[edits.n_env]);
+        edits.n_env += claim_cdi_add_limits(arena, devices, n_devices, claimed->tier, &env[edits.n_env]);
         mounts[edits.n_mounts++] =
                 (struct dra_edit_mount){.host_path = arena_path(arena, config->mps_root, claimed->pipe),
                         .path = pipe,

@@ -10,8 +10,8 @@
  * content is made from the record (node/dra/prepared_record.h) and is the same each time. So a file with another
  * content is one that another program has changed, and it is replaced.
  *
- * The edits of a device are what a container gets with a share, or with all that it uses together. The GPU or MIG device
- * itself is not among them: it is the unit's own CDI device (node/cdi/cdi.h).
+ * The edits of a device are what a container gets with a share, or with all that it uses together. The GPU or MIG
+ * device itself is not among them: it is the unit's own CDI device (node/cdi/cdi.h).
  *
  * 10 GiB and 30 % of GPU-A, in tier verified:
  *

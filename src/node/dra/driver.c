@@ -126,7 +126,7 @@ static void on_slices(const struct error *error, void *data)
                 LOG_UINT("devices", dra_publisher_layout(driver->node.publisher)->n_devices));
 }
 
-static void on_registered(const char *error, void *data)
+static void driver_on_registered(const char *error, void *data)
 {
         struct dra_driver *driver = data;
 
@@ -227,7 +227,7 @@ static void send_health(struct dra_driver *driver, struct arena *arena)
 
 /* ---- at the end of a turn of the loop ---- */
 
-static void on_turn(void *data)
+static void driver_on_turn(void *data)
 {
         struct dra_driver *driver = data;
         struct arena arena = ARENA_INIT;
@@ -262,7 +262,7 @@ static void on_layout(void *data)
 }
 
 /* Where each unit has one form, another form may be offered now. */
-static void on_released(void *data)
+static void driver_on_released(void *data)
 {
         struct dra_driver *driver = data;
         const struct dra_layout *layout;
@@ -375,7 +375,7 @@ static void driver_free(struct dra_driver *driver)
         free(driver);
 }
 
-static void on_closed(void *data)
+static void driver_on_closed(void *data)
 {
         struct dra_driver *driver = data;
         void (*closed)(void *data) = driver->closed;
@@ -412,7 +412,7 @@ static void begin_preparing(struct dra_driver *driver, const struct config *conf
         driver->pods = dra_claim_pods_new(node, on_pods_known, driver);
         driver->readings = dra_readings_new(node, driver->pods);
         driver->changes = dra_changes_new(node, config);
-        driver->allocator = dra_allocator_new(node, driver->changes, on_released, driver);
+        driver->allocator = dra_allocator_new(node, driver->changes, driver_on_released, driver);
         driver->status = dra_status_sender_new(node);
         driver->prepare = dra_prepare_new(&(struct dra_prepare_options){
                 .record = node->record,
@@ -439,7 +439,7 @@ int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *opt
                 .plugins = dra->plugins,
                 .driver = dra->driver_name,
                 .instance = dra->instance,
-                .on_status = on_registered,
+                .on_status = driver_on_registered,
                 .data = driver,
         };
 
@@ -467,7 +467,7 @@ int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *opt
                 .on_layout = on_layout,
                 .data = driver,
         });
-        deferred_init(&driver->turn, options->loop, on_turn, driver);
+        deferred_init(&driver->turn, options->loop, driver_on_turn, driver);
         *ret = driver;
         return 0;
 }
@@ -497,7 +497,7 @@ void dra_driver_close(struct dra_driver *driver, void (*closed)(void *data), voi
         driver->closed_data = data;
         close_parts(driver);
         dra_registration_close(driver->registration, CLOSE_GRACE_MS, closing_release, closing_hold(&driver->closing));
-        closing_end(&driver->closing, on_closed, driver);
+        closing_end(&driver->closing, driver_on_closed, driver);
 }
 
 void dra_driver_hand_over(struct dra_driver *driver)
@@ -508,5 +508,5 @@ void dra_driver_hand_over(struct dra_driver *driver)
         close_parts(driver);
         dra_registration_hand_over(
                 driver->registration, NEXT_INSTANCE_MS, closing_release, closing_hold(&driver->closing));
-        closing_end(&driver->closing, on_closed, driver);
+        closing_end(&driver->closing, driver_on_closed, driver);
 }

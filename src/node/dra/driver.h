@@ -1,7 +1,7 @@
 /*
- * The DRA driver of this node, composed of its parts: it publishes devices (node/dra/publish.h), kubelet finds and calls
- * it (node/dra/registration.h, node/dra/service.h), and it prepares claims (node/dra/prepare.h) with the API server
- * (node/dra/reading.h), the ledger and CDI (node/dra/allocation.h).
+ * The DRA driver of this node, composed of its parts: it publishes devices (node/dra/publish.h), kubelet finds and
+ * calls it (node/dra/registration.h, node/dra/service.h), and it prepares claims (node/dra/prepare.h) with the API
+ * server (node/dra/reading.h), the ledger and CDI (node/dra/allocation.h).
  *
  *   Prepare ──► GET ResourceClaim ──► layout: device and limits ──► ledger: daemon ready, namespace ──► record, CDI ──► kubelet
  *                                                                                                           └──► status.devices

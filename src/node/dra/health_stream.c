@@ -66,7 +66,7 @@ static void for_each_watcher(struct dra_health_stream *stream, void (*visit)(str
         }
 }
 
-static void send_list(struct watcher *watcher)
+static void health_stream_send_list(struct watcher *watcher)
 {
         rpc_call_send_latest(watcher->call, watcher->stream->packed);
         rpc_call_flush(watcher->call);
@@ -74,7 +74,7 @@ static void send_list(struct watcher *watcher)
 
 static void on_resend(uv_timer_t *timer)
 {
-        for_each_watcher(container_of(timer, struct dra_health_stream, timer), send_list);
+        for_each_watcher(container_of(timer, struct dra_health_stream, timer), health_stream_send_list);
 }
 
 static void send_to_all(struct dra_health_stream *stream)
@@ -82,7 +82,7 @@ static void send_to_all(struct dra_health_stream *stream)
         if (stream->n_watchers == 0)
                 return;
         uv_timer_start(&stream->timer, on_resend, stream->resend_ms, stream->resend_ms);
-        for_each_watcher(stream, send_list);
+        for_each_watcher(stream, health_stream_send_list);
 }
 
 void dra_health_stream_set(struct dra_health_stream *stream, const struct dra_health_device *devices, size_t count)

@@ -28,7 +28,7 @@ static int look_at(struct look *look, const struct nvml *nvml, const struct dra_
         return 0;
 }
 
-static bool is_ours(const struct mig_gpu_instance *found, const struct dra_instance *instance)
+static bool instances_is_ours(const struct mig_gpu_instance *found, const struct dra_instance *instance)
 {
         if (instance->state == DRA_INSTANCE_MAKING || found->n_devices == 0)
                 return instance->state != DRA_INSTANCE_NONE;
@@ -59,7 +59,7 @@ int dra_instance_look(const struct nvml *nvml, struct dra_instance *instance, st
                 set_none(instance);
                 return 0;
         }
-        if (!is_ours(look.found, instance))
+        if (!instances_is_ours(look.found, instance))
                 return refuse_others(&look, instance, err);
         if (look.found->n_devices == 0) {
                 if (mig_instances_destroy(&look.gpu, look.found, err) < 0)
@@ -120,7 +120,7 @@ int dra_instance_destroy(const struct nvml *nvml, struct dra_instance *instance,
                 return 0;
         if (look_at(&look, nvml, instance, arena, err) < 0 && err->kind != ERROR_NOT_FOUND)
                 return -1;
-        if (!look.found || !is_ours(look.found, instance)) {
+        if (!look.found || !instances_is_ours(look.found, instance)) {
                 set_none(instance);
                 return 0;
         }

@@ -19,8 +19,8 @@
 #include "gpu/nvml.h"
 
 /*
- * Finds out what became of an instance that may be there: MADE with |uuid|, which is in |arena|, or NONE. ERROR_EXHAUSTED:
- * nothing was made, and somebody else's is there.
+ * Finds out what became of an instance that may be there: MADE with |uuid|, which is in |arena|, or NONE.
+ * ERROR_EXHAUSTED: nothing was made, and somebody else's is there.
  */
 int dra_instance_look(
         const struct nvml *nvml, struct dra_instance *instance, struct arena *arena, struct error *err) MUST_USE;

@@ -43,7 +43,7 @@ struct builder {
 
 /* ---- growing arrays ---- */
 
-static void *grow(struct arena *arena, void *items, size_t count, size_t *room, size_t size)
+static void *layout_grow(struct arena *arena, void *items, size_t count, size_t *room, size_t size)
 {
         void *larger;
 
@@ -60,14 +60,14 @@ static void note(struct builder *builder, const char *who, const char *what)
 {
         struct dra_layout *layout = builder->layout;
 
-        builder->notes =
-                grow(builder->arena, builder->notes, layout->n_notes, &builder->notes_room, sizeof(*builder->notes));
+        builder->notes = layout_grow(
+                builder->arena, builder->notes, layout->n_notes, &builder->notes_room, sizeof(*builder->notes));
         builder->notes[layout->n_notes++] = arena_printf(builder->arena, "%s: %s", who, what);
 }
 
 struct dra_unit *dra_units_add(struct dra_units *units, struct dra_unit unit)
 {
-        units->items = grow(units->arena, units->items, units->count, &units->room, sizeof(*units->items));
+        units->items = layout_grow(units->arena, units->items, units->count, &units->room, sizeof(*units->items));
         units->items[units->count] = unit;
         return &units->items[units->count++];
 }
@@ -233,7 +233,7 @@ static void add_counter_set(
                         builder->units.items[i].set = set;
 }
 
-static void add_gpu(struct builder *builder, size_t position)
+static void layout_add_gpu(struct builder *builder, size_t position)
 {
         const struct gpu *gpu = &builder->layout->inventory->gpus[position];
         const struct dra_mig_gpu *geometry = mig_of(builder, gpu);
@@ -299,7 +299,7 @@ static int compare_units(const void *first, const void *second)
 
 /* ---- devices ---- */
 
-static void add_device(struct builder *builder, const struct dra_unit *unit, enum dra_device_kind kind,
+static void layout_add_device(struct builder *builder, const struct dra_unit *unit, enum dra_device_kind kind,
         const char *suffix, unsigned int share, const struct dra_capacity *capacities, size_t n_capacities)
 {
         struct dra_layout *layout = builder->layout;
@@ -310,8 +310,8 @@ static void add_device(struct builder *builder, const struct dra_unit *unit, enu
                 note(builder, name, "not offered: the name is too long");
                 return;
         }
-        builder->devices =
-                grow(builder->arena, builder->devices, layout->n_devices, &builder->room, sizeof(*builder->devices));
+        builder->devices = layout_grow(
+                builder->arena, builder->devices, layout->n_devices, &builder->room, sizeof(*builder->devices));
         kept = ARENA_ARRAY(builder->arena, struct dra_capacity, n_capacities);
         if (n_capacities > 0)
                 memcpy(kept, capacities, n_capacities * sizeof(*kept));
@@ -351,9 +351,9 @@ static void add_whole(struct builder *builder, const struct dra_unit *unit)
                 unit->profile ? DRA_DEVICE_MIG_CANDIDATE : (unit->mig ? DRA_DEVICE_MIG : DRA_DEVICE_WHOLE);
 
         if (kind == DRA_DEVICE_WHOLE)
-                add_device(builder, unit, kind, "", 0, capacities, unit->total_mib > 0 ? 1 : 0);
+                layout_add_device(builder, unit, kind, "", 0, capacities, unit->total_mib > 0 ? 1 : 0);
         else
-                add_device(builder, unit, kind, "", 0, capacities, ARRAY_SIZE(capacities));
+                layout_add_device(builder, unit, kind, "", 0, capacities, ARRAY_SIZE(capacities));
 }
 
 /*
@@ -373,7 +373,7 @@ static uint64_t usable_mib(const struct dra_options *options, const struct dra_u
                        : usable;
 }
 
-static unsigned int clients_of(const struct builder *builder, const struct dra_unit *unit)
+static unsigned int layout_clients_of(const struct builder *builder, const struct dra_unit *unit)
 {
         const struct unit of = {.gpu = unit->gpu, .mig = unit->mig};
 
@@ -389,7 +389,7 @@ static const char *mps_obstacle(const struct builder *builder, const struct dra_
                 return "not offered by MPS: GPUs before Volta hold no limits";
         if (usable_mib(builder->options, unit) / parts <= BUDGET_LEAST_SHARE_MIB)
                 return "not offered by MPS: too little memory";
-        if (clients_of(builder, unit) < parts)
+        if (layout_clients_of(builder, unit) < parts)
                 return "not offered by MPS: it takes fewer clients than shares";
         return NULL;
 }
@@ -420,7 +420,7 @@ static void add_shared(struct builder *builder, const struct dra_unit *unit)
                 note(builder, unit->mig ? unit->mig->uuid : unit->gpu->uuid, obstacle);
                 return;
         }
-        add_device(builder, unit, DRA_DEVICE_SHARED, "-shared", 0,
+        layout_add_device(builder, unit, DRA_DEVICE_SHARED, "-shared", 0,
                 (const struct dra_capacity[]){
                         {.name = DRA_CAPACITY_MEMORY,
                                 .value = usable * MIB,
@@ -431,8 +431,8 @@ static void add_shared(struct builder *builder, const struct dra_unit *unit)
                                 .max = usable * MIB,
                                 .step = MIB},
                         capacity_for_many(DRA_CAPACITY_THREADS, 100, options->config.default_thread_percentage),
-                        capacity_for_many(
-                                DRA_CAPACITY_CLIENTS, clients_of(builder, unit), options->config.default_clients),
+                        capacity_for_many(DRA_CAPACITY_CLIENTS, layout_clients_of(builder, unit),
+                                options->config.default_clients),
                 },
                 3);
 }
@@ -442,11 +442,11 @@ static void add_timeslice(struct builder *builder, const struct dra_unit *unit)
         struct dra_capacity slots = capacity_for_many(DRA_CAPACITY_SLOTS, MAX(1U, builder->options->config.slots), 1);
 
         slots.step = 0; /* several slots would give no more time */
-        add_device(builder, unit, DRA_DEVICE_TIMESLICE, TIMESLICE_SUFFIX, 0, &slots, 1);
+        layout_add_device(builder, unit, DRA_DEVICE_TIMESLICE, TIMESLICE_SUFFIX, 0, &slots, 1);
 }
 
 /* Adds static shares; if the unit cannot have so many, it is offered as a whole. */
-static void add_shares(struct builder *builder, const struct dra_unit *unit)
+static void layout_add_shares(struct builder *builder, const struct dra_unit *unit)
 {
         unsigned int shares = MAX(1U, MIN(builder->options->config.shares, CONFIG_MAX_SHARES));
         const char *obstacle = mps_obstacle(builder, unit, shares);
@@ -462,11 +462,11 @@ static void add_shares(struct builder *builder, const struct dra_unit *unit)
                                 .value = usable_mib(builder->options, unit) / shares * MIB,
                                 .is_binary = true},
                         {.name = DRA_CAPACITY_THREADS, .value = 100 / shares},
-                        {.name = DRA_CAPACITY_CLIENTS, .value = clients_of(builder, unit) / shares},
+                        {.name = DRA_CAPACITY_CLIENTS, .value = layout_clients_of(builder, unit) / shares},
                 };
 
-                add_device(builder, unit, DRA_DEVICE_SHARE, arena_printf(builder->arena, "-share-%u", k), k, capacities,
-                        ARRAY_SIZE(capacities));
+                layout_add_device(builder, unit, DRA_DEVICE_SHARE, arena_printf(builder->arena, "-share-%u", k), k,
+                        capacities, ARRAY_SIZE(capacities));
         }
 }
 
@@ -474,7 +474,7 @@ static void add_safe_devices(struct builder *builder)
 {
         for (size_t i = 0; i < builder->units.count; i++)
                 if (builder->options->config.fallback == DRA_FALLBACK_SHARES)
-                        add_shares(builder, &builder->units.items[i]);
+                        layout_add_shares(builder, &builder->units.items[i]);
                 else
                         add_whole(builder, &builder->units.items[i]);
 }
@@ -587,7 +587,7 @@ const struct dra_layout *dra_layout_build(
                 set_one_form(&builder);
         for (size_t i = 0; inventory->platform == PLATFORM_NVML && i < inventory->n_gpus; i++)
                 if (is_ours_to_offer(&builder, &inventory->gpus[i]))
-                        add_gpu(&builder, i);
+                        layout_add_gpu(&builder, i);
         if (builder.units.count > 0)
                 qsort(builder.units.items, builder.units.count, sizeof(*builder.units.items), compare_units);
         if (layout->is_safe)

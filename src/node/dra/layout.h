@@ -31,9 +31,9 @@
  * devices like independent devices. Such a server gets the safe layout: each unit as a whole, or as static shares
  * (|fallback|), never both, and no candidates.
  *
- * A scheduler that forgets shares (dra_release_forgets_shares()) would give the whole unit out beside them, whatever the counters
- * say. There each unit has one form: the one in which claims have it; else the first above, unless |one_form| says
- * whole. Candidates stay: each is for one claim.
+ * A scheduler that forgets shares (dra_release_forgets_shares()) would give the whole unit out beside them, whatever
+ * the counters say. There each unit has one form: the one in which claims have it; else the first above, unless
+ * |one_form| says whole. Candidates stay: each is for one claim.
  *
  * Order: the scheduler takes the first device that fits, so the order decides how full GPUs get. Shared devices come
  * first, then time-sliced ones, MIG devices and candidates from small to large, whole GPUs last. Within a kind, devices
@@ -79,9 +79,9 @@ static inline bool dra_device_kind_is_by_mps(enum dra_device_kind kind)
 }
 
 /*
- * The amount that a device has of something. With a policy (devices that many claims share): a request is rounded up to |min| plus
- * a multiple of |step|, and is at most |max|; a claim that requests none takes |preset|. Without a policy, the claim
- * that has the device has the whole value.
+ * The amount that a device has of something. With a policy (devices that many claims share): a request is rounded up to
+ * |min| plus a multiple of |step|, and is at most |max|; a claim that requests none takes |preset|. Without a policy,
+ * the claim that has the device has the whole value.
  */
 struct dra_capacity {
         const char *name;
@@ -231,8 +231,8 @@ struct dra_options dra_options_from(const struct config *config, const struct in
         const struct dra_instance *instances, size_t n_instances, struct arena *arena);
 
 /*
- * Schedulers of some releases do something wrong with devices as ours are. The agent knows the API server's release; the
- * scheduler is of the same, or of the one before while a cluster is being updated. docs/dra.md has the table.
+ * Schedulers of some releases do something wrong with devices as ours are. The agent knows the API server's release;
+ * the scheduler is of the same, or of the one before while a cluster is being updated. docs/dra.md has the table.
  *
  * kubernetes#139034: 1.34 and 1.35 (with their feature gates on), 1.36.0 and 1.36.1 forget in the next cycle what
  * shares consume of a counter set: the whole GPU is given out beside its shares. Right from 1.36.2 and 1.37.0 on.

@@ -11,7 +11,7 @@
 
 #define REQUEST_MEMORY ((size_t)256 * 1024) /* twice what DRA_SERVICE_CLAIMS_MAX claims with the longest names need */
 
-static int check_claim(const Dra__Claim *claim, struct error *err)
+static int messages_check_claim(const Dra__Claim *claim, struct error *err)
 {
         if (!dra_name_is_uid(claim->uid))
                 return error_set(err, ERROR_INVALID, "claim UID '%.80s': must be 1 to %zu letters, digits and '-'",
@@ -41,7 +41,7 @@ int dra_messages_claims(const struct dra_service_claim **ret_claims, size_t *ret
         for (size_t i = 0; i < request->n_claims; i++) {
                 const Dra__Claim *claim = request->claims[i];
 
-                if (check_claim(claim, err) < 0)
+                if (messages_check_claim(claim, err) < 0)
                         return -1;
                 for (size_t k = 0; k < i; k++)
                         if (strcmp(claims[k].uid, claim->uid) == 0)
@@ -70,7 +70,8 @@ static char **clean_copies(struct arena *arena, const char *const *texts, size_t
         return copies;
 }
 
-static Dra__Device *make_device(struct arena *arena, const struct dra_service_device *device, bool has_share_ids)
+static Dra__Device *messages_make_device(
+        struct arena *arena, const struct dra_service_device *device, bool has_share_ids)
 {
         Dra__Device *made = ARENA_NEW(arena, Dra__Device);
 
@@ -100,7 +101,7 @@ ProtobufCMessage *dra_messages_prepared(struct arena *arena, const char *uid, co
         result->n_devices = n_devices;
         result->devices = ARENA_ARRAY(arena, Dra__Device *, n_devices);
         for (size_t i = 0; i < n_devices; i++)
-                result->devices[i] = make_device(arena, &devices[i], has_share_ids);
+                result->devices[i] = messages_make_device(arena, &devices[i], has_share_ids);
         return &entry->base;
 }
 

@@ -8,7 +8,9 @@
 #include "gpu/nvml_pool.h"
 #include "node/dra/instances.h"
 
-/* A process that is killed in the middle of a change leaves it half made. Two such waits are less than kubelet's 45 s. */
+/*
+ * A process that is killed in the middle of a change leaves it half made. Two such waits are less than kubelet's 45 s.
+ */
 #define NVML_HANG_MS UINT64_C(15000)
 #define WAIT_MS UINT64_C(20000) /* until the inventory shows what was made: reading it takes a second or two */
 
@@ -242,7 +244,7 @@ static int begin_making(struct change *change, struct error *err)
         return 0;
 }
 
-static void report(const struct change *change)
+static void mig_changes_report(const struct change *change)
 {
         for (size_t i = 0; i < change->n_instances; i++)
                 if (change->instances[i].uuid)
@@ -269,7 +271,7 @@ static void change_worked(struct change *change)
                 if (begin_making(change, &err) < 0)
                         change_finish(change, &err);
         } else if (err.kind == ERROR_NONE) {
-                report(change);
+                mig_changes_report(change);
                 change_wait(change);
         } else {
                 change_finish(change, &err);
@@ -280,7 +282,7 @@ static void change_worked(struct change *change)
         free_if_closed(changes);
 }
 
-static int take_answer(struct change *change, const char *gpu, struct pack *answer, struct error *err)
+static int mig_changes_take_answer(struct change *change, const char *gpu, struct pack *answer, struct error *err)
 {
         struct dra_instance *answered = NULL;
         struct dra_instance *instance;
@@ -309,7 +311,7 @@ static void on_part_done(struct nvml_request *request, const struct error *err, 
         struct error problem = {.kind = ERROR_NONE};
 
         if (!err)
-                (void)!take_answer(change, request->gpu, answer, &problem);
+                (void)!mig_changes_take_answer(change, request->gpu, answer, &problem);
         else if (err->kind == ERROR_TIMEOUT)
                 error_raise(
                         &problem, ERROR_UNAVAILABLE, "MIG devices can neither be made nor destroyed: %s", err->text);

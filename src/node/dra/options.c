@@ -11,7 +11,7 @@ struct ours {
 };
 
 /* The MIG device of the GPU instance: Prepare makes exactly one. NULL: it has none. */
-static const struct mig_device *find_device(const struct gpu *gpu, unsigned int gpu_instance)
+static const struct mig_device *options_find_device(const struct gpu *gpu, unsigned int gpu_instance)
 {
         for (size_t i = 0; i < gpu->n_mig_devices; i++)
                 if (gpu->mig_devices[i].gpu_instance == gpu_instance)
@@ -22,7 +22,7 @@ static const struct mig_device *find_device(const struct gpu *gpu, unsigned int 
 static struct dra_mig_instance instance_of(
         const struct gpu *gpu, const struct mig_placed *placed, const struct ours *ours)
 {
-        const struct mig_device *device = find_device(gpu, placed->gpu_instance);
+        const struct mig_device *device = options_find_device(gpu, placed->gpu_instance);
         struct dra_mig_instance instance = {.at = *placed};
 
         for (size_t i = 0; i < ours->count; i++) {

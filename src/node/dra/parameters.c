@@ -39,7 +39,7 @@ static bool is_mig(const struct dra_wanted *wanted)
 /* ---- strict decoding ---- */
 
 /* Whether |name| is in |known|, a text "a, b, c". */
-static bool is_listed(const char *known, const char *name)
+static bool parameters_is_listed(const char *known, const char *name)
 {
         size_t length = strlen(name);
 
@@ -61,7 +61,7 @@ static int check_fields(const json_t *object, const char *known, struct error *e
                 return error_set(err, ERROR_INVALID, "not an object");
         json_object_foreach((json_t *)(uintptr_t)object, key, value)
         {
-                if (!is_listed(known, key))
+                if (!parameters_is_listed(known, key))
                         return error_set(err, ERROR_INVALID, "unknown field '%.*s'; known are %s", SHOWN, key, known);
         }
         return 0;
@@ -81,7 +81,7 @@ static int take_word(const json_t *object, const char *key, const char *known, c
         const json_t *value = member(object, key);
 
         *ret = json_string_value(value);
-        if (value && (!*ret || !is_listed(known, *ret)))
+        if (value && (!*ret || !parameters_is_listed(known, *ret)))
                 return error_set(err, ERROR_INVALID, "%s: '%.*s' is not a known value; known are %s", key, SHOWN,
                         *ret ? *ret : "", known);
         return 0;
@@ -113,7 +113,7 @@ static int read_share_config(const struct applying *applying, enum dra_unenforce
 
 /* ---- NVIDIA's ---- */
 
-static int take_memory(const json_t *value, uint64_t *ret, struct error *err)
+static int parameters_take_memory(const json_t *value, uint64_t *ret, struct error *err)
 {
         _free_ char *number = json_is_integer(value) ? xasprintf("%jd", (intmax_t)json_integer_value(value)) : NULL;
         const char *text = number ? number : json_string_value(value);
@@ -152,7 +152,7 @@ static int take_memories(
                 if (i == applying->count)
                         return error_set(err, ERROR_INVALID,
                                 "'%.*s' is neither the UUID nor the position of a device of the claim", SHOWN, key);
-                if (take_memory(value, &bytes, err) < 0)
+                if (parameters_take_memory(value, &bytes, err) < 0)
                         return error_prefix(err, "%.*s", SHOWN, key);
                 if (is_for(applying, key, applying->i))
                         sharing->memory_bytes = bytes;
@@ -181,7 +181,7 @@ static int read_mps_config(
                 return error_set(err, ERROR_UNSUPPORTED,
                         "multiUser: MPS daemons serve several users at the same time from driver %u on, and this node's is older",
                         CAPABILITY_MULTI_USER_BRANCH);
-        if (memory && take_memory(memory, &sharing->memory_bytes, err) < 0)
+        if (memory && parameters_take_memory(memory, &sharing->memory_bytes, err) < 0)
                 return error_prefix(err, "defaultPinnedDeviceMemoryLimit");
         if (take_memories(applying, member(object, "defaultPerDevicePinnedMemoryLimit"), sharing, err) < 0)
                 return error_prefix(err, "defaultPerDevicePinnedMemoryLimit");
@@ -280,7 +280,7 @@ static int read_one_config(
 
 /* ---- apply ---- */
 
-static int lower(uint64_t asked, uint64_t *limit, const char *field, struct error *err)
+static int parameters_lower(uint64_t asked, uint64_t *limit, const char *field, struct error *err)
 {
         if (asked > *limit)
                 return error_set(err, ERROR_UNSUPPORTED,
@@ -302,8 +302,10 @@ static int set_sharing(struct dra_wanted *wanted, const struct nvidias_sharing *
                 return error_set(err, ERROR_UNSUPPORTED,
                         "sharing.strategy: MPS, but the device has no MPS daemon; ask for the device class of shared GPUs, "
                         "with memory and threadPercentage as the request's capacity");
-        if (lower(sharing->memory_bytes, &wanted->memory_bytes, "sharing.mpsConfig: memory limit", err) < 0 ||
-                lower(sharing->thread_percentage, &threads, "sharing.mpsConfig.defaultActiveThreadPercentage", err) < 0)
+        if (parameters_lower(sharing->memory_bytes, &wanted->memory_bytes, "sharing.mpsConfig: memory limit", err) <
+                        0 ||
+                parameters_lower(sharing->thread_percentage, &threads,
+                        "sharing.mpsConfig.defaultActiveThreadPercentage", err) < 0)
                 return -1;
         wanted->thread_percentage = (unsigned int)threads;
         return 0;

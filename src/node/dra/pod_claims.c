@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "net/kube/object.h"
 
-static const json_t *find_named(const json_t *list, const char *name)
+static const json_t *pod_claims_find_named(const json_t *list, const char *name)
 {
         const json_t *item;
         size_t i;
@@ -21,14 +21,14 @@ static const json_t *find_named(const json_t *list, const char *name)
 }
 
 /* The ResourceClaim that the pod's entry |name| stands for, or NULL. */
-static const char *resolve(const json_t *pod, const char *name)
+static const char *pod_claims_resolve(const json_t *pod, const char *name)
 {
-        const json_t *entry = find_named(object_find(pod, "spec", "resourceClaims", NULL), name);
+        const json_t *entry = pod_claims_find_named(object_find(pod, "spec", "resourceClaims", NULL), name);
         const char *claim = object_text(entry, "resourceClaimName", NULL);
 
         if (claim)
                 return claim;
-        entry = find_named(object_find(pod, "status", "resourceClaimStatuses", NULL), name);
+        entry = pod_claims_find_named(object_find(pod, "status", "resourceClaimStatuses", NULL), name);
         return object_text(entry, "resourceClaimName", NULL);
 }
 
@@ -64,7 +64,7 @@ static bool find_mapped(const json_t *pod, const char *container, const char *cl
 }
 
 /* False: the container does not use the claim. */
-static bool find_use(
+static bool pod_claims_find_use(
         struct dra_use *ret, const json_t *pod, const json_t *container, const char *claim, struct arena *arena)
 {
         const char **requests = ARENA_ARRAY(arena, const char *, REQUESTS_MAX);
@@ -79,7 +79,7 @@ static bool find_use(
                 const char *entry = object_text(use, "name", NULL);
                 const char *request = object_text(use, "request", NULL);
 
-                if (!entry || !text_is_same(resolve(pod, entry), claim))
+                if (!entry || !text_is_same(pod_claims_resolve(pod, entry), claim))
                         continue;
                 is_found = true;
                 is_all |= !request || !*request;
@@ -96,7 +96,7 @@ static bool uses_share(const json_t *pod, const json_t *container, const struct 
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct dra_use use;
 
-        if (!find_use(&use, pod, container, claim->name, &arena))
+        if (!pod_claims_find_use(&use, pod, container, claim->name, &arena))
                 return false;
         for (size_t i = 0; i < use.n_requests; i++)
                 for (size_t j = 0; j < claim->n_requests; j++)
@@ -117,7 +117,7 @@ void dra_pod_add_uses(const json_t *pod, const char *claim, struct arena *arena,
                 {
                         struct dra_use use;
 
-                        if (!find_use(&use, pod, container, claim, arena))
+                        if (!pod_claims_find_use(&use, pod, container, claim, arena))
                                 continue;
                         if (uses->count == DRA_USES_MAX)
                                 uses->is_whole = false;

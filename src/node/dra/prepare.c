@@ -43,7 +43,7 @@ static void preparing_free(struct preparing *preparing)
  * Sends the answer. The call is removed from the list before, because the answer may begin the next call of the same
  * claim.
  */
-static void finish(struct preparing *preparing, const struct dra_service_device *devices, size_t n_devices,
+static void prepare_finish(struct preparing *preparing, const struct dra_service_device *devices, size_t n_devices,
         const struct error *err)
 {
         struct dra_prepare_counts *counts = &preparing->prepare->counts;
@@ -58,9 +58,9 @@ static void finish(struct preparing *preparing, const struct dra_service_device 
 }
 
 /* Answers with a failure: kubelet gets the first reason, which may be older than |err|. */
-static void fail(struct preparing *preparing, const struct error *err)
+static void prepare_fail(struct preparing *preparing, const struct error *err)
 {
-        finish(preparing, NULL, 0, preparing->failure.kind == ERROR_NONE ? err : &preparing->failure);
+        prepare_finish(preparing, NULL, 0, preparing->failure.kind == ERROR_NONE ? err : &preparing->failure);
 }
 
 static void succeed(struct preparing *preparing, const struct dra_prepared_claim *claim)
@@ -86,12 +86,12 @@ static void succeed(struct preparing *preparing, const struct dra_prepared_claim
                         .share_id = result->share_id,
                 };
         }
-        finish(preparing, devices, claim->n_results, NULL);
+        prepare_finish(preparing, devices, claim->n_results, NULL);
 }
 
 /* ---- undo ---- */
 
-static void on_released(const struct error *failure, void *data)
+static void prepare_on_released(const struct error *failure, void *data)
 {
         struct preparing *preparing = data;
         const struct dra_prepare_options *options = &preparing->prepare->options;
@@ -104,12 +104,12 @@ static void on_released(const struct error *failure, void *data)
         if (!failure && preparing->failure.kind != ERROR_NONE)
                 failure = &preparing->failure;
         if (failure) {
-                fail(preparing, failure);
+                prepare_fail(preparing, failure);
                 return;
         }
         if (was_recorded)
                 dra_status_send_removed(options->status, &preparing->claim);
-        finish(preparing, NULL, 0, NULL);
+        prepare_finish(preparing, NULL, 0, NULL);
 }
 
 /*
@@ -117,7 +117,7 @@ static void on_released(const struct error *failure, void *data)
  * that is half removed does not count as prepared. This is written even if it is so in memory, because a write that
  * failed may have reached the disk.
  */
-static void take_back(struct preparing *preparing)
+static void prepare_take_back(struct preparing *preparing)
 {
         const struct dra_prepare_options *options = &preparing->prepare->options;
         const struct dra_prepared_claim *recorded = dra_record_find(options->record, preparing->claim.uid);
@@ -128,22 +128,22 @@ static void take_back(struct preparing *preparing)
 
                 started.state = DRA_PREPARED_STARTED;
                 if (dra_record_put(options->record, &started, &err) < 0) {
-                        fail(preparing, &err);
+                        prepare_fail(preparing, &err);
                         return;
                 }
         }
         if (dra_allocator_remove_cdi(options->allocator, preparing->claim.uid, &err) < 0) {
-                fail(preparing, &err);
+                prepare_fail(preparing, &err);
                 return;
         }
         preparing->state = PREPARING_RELEASING;
-        dra_release(options->allocator, preparing->claim.uid, on_released, preparing);
+        dra_release(options->allocator, preparing->claim.uid, prepare_on_released, preparing);
 }
 
 static void take_back_for(struct preparing *preparing, const struct error *err)
 {
         preparing->failure = *err;
-        take_back(preparing);
+        prepare_take_back(preparing);
 }
 
 /* ---- prepare ---- */
@@ -253,7 +253,7 @@ static void set_made(struct preparing *preparing, const struct dra_claim *claim,
         };
 }
 
-static void on_read(
+static void prepare_on_read(
         const struct dra_claim *claim, const struct dra_wanted *wanted, const struct error *failure, void *data)
 {
         struct preparing *preparing = data;
@@ -262,7 +262,7 @@ static void on_read(
 
         assert(preparing->state == PREPARING_READING);
         if (failure) {
-                fail(preparing, failure);
+                prepare_fail(preparing, failure);
                 return;
         }
         set_made(preparing, claim, wanted);
@@ -274,7 +274,7 @@ static void on_read(
         }
         if (dra_allocator_remove_cdi(options->allocator, preparing->claim.uid, &err) < 0 ||
                 dra_record_put(options->record, &preparing->made, &err) < 0) {
-                fail(preparing, &err);
+                prepare_fail(preparing, &err);
                 return;
         }
         preparing->state = PREPARING_ALLOCATING;
@@ -287,8 +287,8 @@ static void on_read(
  * Begins a call. While it runs, this process has the lock, so no other process changes the record (node/dra/service.h).
  * Returns NULL if the record cannot be read: the call is answered then.
  */
-static struct preparing *begin(struct dra_prepare *prepare, const struct dra_service_claim *claim, bool is_unprepare,
-        dra_prepare_done_fn *done, void *data)
+static struct preparing *dra_prepare_begin(struct dra_prepare *prepare, const struct dra_service_claim *claim,
+        bool is_unprepare, dra_prepare_done_fn *done, void *data)
 {
         struct preparing *preparing = xcalloc(1, sizeof(*preparing));
         bool is_alone = list_is_empty(&prepare->calls);
@@ -309,7 +309,7 @@ static struct preparing *begin(struct dra_prepare *prepare, const struct dra_ser
                 log_error("what is prepared for DRA claims is unknown; kubelet asks again for what it needs",
                         LOG_ERR(&err));
         if (result < 0) {
-                fail(preparing, &err);
+                prepare_fail(preparing, &err);
                 return NULL;
         }
         return preparing;
@@ -318,7 +318,7 @@ static struct preparing *begin(struct dra_prepare *prepare, const struct dra_ser
 void dra_prepare_claim(
         struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data)
 {
-        struct preparing *preparing = begin(prepare, claim, false, done, data);
+        struct preparing *preparing = dra_prepare_begin(prepare, claim, false, done, data);
         const struct dra_prepared_claim *recorded;
         struct error err;
 
@@ -327,9 +327,9 @@ void dra_prepare_claim(
         recorded = dra_record_find(prepare->options.record, preparing->claim.uid);
         if (!recorded || recorded->state != DRA_PREPARED_DONE) {
                 preparing->state = PREPARING_READING;
-                dra_reading_begin(prepare->options.readings, &preparing->claim, on_read, preparing);
+                dra_reading_begin(prepare->options.readings, &preparing->claim, prepare_on_read, preparing);
         } else if (dra_allocator_write_cdi(prepare->options.allocator, recorded, &err) < 0)
-                fail(preparing, &err);
+                prepare_fail(preparing, &err);
         else
                 succeed(preparing, recorded);
 }
@@ -337,10 +337,10 @@ void dra_prepare_claim(
 void dra_unprepare_claim(
         struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data)
 {
-        struct preparing *preparing = begin(prepare, claim, true, done, data);
+        struct preparing *preparing = dra_prepare_begin(prepare, claim, true, done, data);
 
         if (preparing)
-                take_back(preparing);
+                prepare_take_back(preparing);
 }
 
 struct dra_prepare *dra_prepare_new(const struct dra_prepare_options *options)

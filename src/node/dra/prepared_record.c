@@ -90,7 +90,7 @@ static bool is_variable(const char *text)
 static const struct json_text some_text = {is_some, DRA_RECORD_TEXT_MAX, "a text of 1 to ", false};
 static const struct json_text variable_text = {is_variable, DRA_RECORD_TEXT_MAX, "NAME=value of at most ", false};
 
-static const char *state_word(unsigned int position)
+static const char *prepared_record_state_word(unsigned int position)
 {
         return position == DRA_PREPARED_DONE ? "prepared" : "started";
 }
@@ -156,7 +156,7 @@ static const struct json_field claim_fields[] = {
         JSON_TEXT("uid", struct dra_prepared_claim, uid, some_text, .is_needed = true),
         JSON_TEXT("namespace", struct dra_prepared_claim, namespace, some_text, .is_needed = true),
         JSON_TEXT("name", struct dra_prepared_claim, name, some_text, .is_needed = true),
-        JSON_WORD("state", struct dra_prepared_claim, state, state_word, 2, .is_needed = true),
+        JSON_WORD("state", struct dra_prepared_claim, state, prepared_record_state_word, 2, .is_needed = true),
         JSON_ITEMS("results", struct dra_prepared_claim, results, n_results, result_shape, 0, DRA_CLAIM_RESULTS_MAX,
                 .is_needed = true),
 };
@@ -337,7 +337,7 @@ static void document_write(const struct dra_record *record, const struct entries
         strbuf_puts(ret, "]}\n");
 }
 
-static bool is_seen(const struct dra_record *record, const struct stat *status)
+static bool prepared_record_is_seen(const struct dra_record *record, const struct stat *status)
 {
         const struct stat *seen = &record->seen;
 
@@ -381,7 +381,7 @@ static int record_append(struct dra_record *record, const struct strbuf *line, s
         if (!record->has_read || record->seen.st_size + (off_t)line->size > record->appendable)
                 return 1;
         fd = open(record->path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
-        if (fd < 0 || fstat(fd, &status) < 0 || !is_seen(record, &status))
+        if (fd < 0 || fstat(fd, &status) < 0 || !prepared_record_is_seen(record, &status))
                 return 1;
         written = write(fd, line->data, line->size);
         record->has_changes |= written > 0;
@@ -421,7 +421,7 @@ int dra_record_refresh(struct dra_record *record, struct error *err)
                 entries_done(&record->entries);
                 return 0;
         }
-        if (is_seen(record, &status))
+        if (prepared_record_is_seen(record, &status))
                 return 0;
         if (status.st_size > (off_t)DRA_RECORD_BYTES_MAX)
                 result = error_set(err, ERROR_INVALID, "%jd bytes are more than the limit of %zu",

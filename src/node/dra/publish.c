@@ -52,7 +52,7 @@ static void publisher_step(struct dra_publisher *publisher);
 
 /* ---- success and failure ---- */
 
-static void on_timer(uv_timer_t *timer)
+static void publish_on_timer(uv_timer_t *timer)
 {
         publisher_step(timer->data);
 }
@@ -61,10 +61,10 @@ static void on_timer(uv_timer_t *timer)
 static void arm(struct dra_publisher *publisher, uint64_t ms)
 {
         publisher->is_idle_look = false;
-        uv_timer_start(&publisher->timer, on_timer, ms, 0);
+        uv_timer_start(&publisher->timer, publish_on_timer, ms, 0);
 }
 
-static void forget_wanted(struct dra_publisher *publisher)
+static void publish_forget_wanted(struct dra_publisher *publisher)
 {
         json_decref(publisher->wanted);
         publisher->wanted = NULL;
@@ -72,13 +72,13 @@ static void forget_wanted(struct dra_publisher *publisher)
 
 static void change(struct dra_publisher *publisher)
 {
-        forget_wanted(publisher);
+        publish_forget_wanted(publisher);
         publisher->is_layout_old = true;
         if (!publisher->call)
                 arm(publisher, 0);
 }
 
-static void put_off(struct dra_publisher *publisher, const struct error *error, uint64_t asked_ms)
+static void publish_put_off(struct dra_publisher *publisher, const struct error *error, uint64_t asked_ms)
 {
         publisher->is_at_rest = false;
         arm(publisher, backoff_next(&publisher->backoff, asked_ms, (uint32_t)uv_hrtime()));
@@ -90,7 +90,7 @@ static bool begin_answer(struct dra_publisher *publisher, const struct kube_answ
         publisher->call = NULL;
         if (!answer->error)
                 return true;
-        put_off(publisher, answer->error, answer->retry_after_ms);
+        publish_put_off(publisher, answer->error, answer->retry_after_ms);
         return false;
 }
 
@@ -102,7 +102,7 @@ static void on_server(const struct error *error, uint64_t retry_after_ms, void *
 
         publisher->call = NULL;
         if (error) {
-                put_off(publisher, error, retry_after_ms);
+                publish_put_off(publisher, error, retry_after_ms);
         } else if (publisher->server.has_features) {
                 publisher->is_refused = false;
                 change(publisher);
@@ -111,7 +111,7 @@ static void on_server(const struct error *error, uint64_t retry_after_ms, void *
         }
 }
 
-static void on_node(const struct kube_answer *answer, void *data)
+static void publish_on_node(const struct kube_answer *answer, void *data)
 {
         struct dra_publisher *publisher = data;
         const char *uid = answer->error ? NULL : object_text(answer->object, "metadata", "uid", NULL);
@@ -129,7 +129,7 @@ static void ask_node(struct dra_publisher *publisher)
         _free_ char *path = object_path("/api/v1/nodes", publisher->options.node);
 
         publisher->call = kube_client_send(publisher->options.client,
-                &(struct kube_request){.method = KUBE_GET, .path = path, .done = on_node, .data = publisher});
+                &(struct kube_request){.method = KUBE_GET, .path = path, .done = publish_on_node, .data = publisher});
 }
 
 /* ---- writing ---- */
@@ -155,7 +155,7 @@ static void keep_sent(struct dra_publisher *publisher, const char *name, json_t 
 }
 
 /* The server refused a slice as invalid (422). If other slices are wanted meanwhile, these are tried first. */
-static void refuse(struct dra_publisher *publisher, const struct kube_answer *answer)
+static void publish_refuse(struct dra_publisher *publisher, const struct kube_answer *answer)
 {
         bool was_safe;
 
@@ -166,7 +166,7 @@ static void refuse(struct dra_publisher *publisher, const struct kube_answer *an
         was_safe = publisher->is_refused || publisher->layout->is_safe;
         publisher->is_refused = true;
         if (was_safe) {
-                put_off(publisher, answer->error, answer->retry_after_ms);
+                publish_put_off(publisher, answer->error, answer->retry_after_ms);
                 return;
         }
         log_error("the API server refuses a ResourceSlice; the safe layout is offered instead", LOG_ERR(answer->error));
@@ -200,7 +200,7 @@ static void on_written(const struct kube_answer *answer, void *data)
 
         if (answer->status == 422) {
                 publisher->call = NULL;
-                refuse(publisher, answer);
+                publish_refuse(publisher, answer);
                 return;
         }
         if (answer->status == 404 &&
@@ -225,7 +225,7 @@ static void on_deleted(const struct kube_answer *answer, void *data)
 
         publisher->call = NULL;
         if (answer->error && answer->status != 404) {
-                put_off(publisher, answer->error, answer->retry_after_ms);
+                publish_put_off(publisher, answer->error, answer->retry_after_ms);
                 return;
         }
         dra_repair_written(&publisher->pace);
@@ -255,7 +255,7 @@ static void write_slice(struct dra_publisher *publisher, const struct dra_action
         json_decref(spec);
 }
 
-static void delete_slice(struct dra_publisher *publisher, const struct dra_action *action)
+static void publish_delete_slice(struct dra_publisher *publisher, const struct dra_action *action)
 {
         _free_ char *slices = dra_api_slices(publisher->server.api);
         _free_ char *path = object_path(slices, action->name);
@@ -277,7 +277,7 @@ static void delete_slice(struct dra_publisher *publisher, const struct dra_actio
  * Where something waits, it looks at this, too. A look costs 40 ms of the processor for the slices of 16 GPUs: where it
  * would find nothing it comes later, once for many, and only makes slice_cache_compact() save their memory.
  */
-static void look(struct dra_publisher *publisher, bool is_harmless)
+static void publish_look(struct dra_publisher *publisher, bool is_harmless)
 {
         bool is_armed = uv_is_active((uv_handle_t *)&publisher->timer);
 
@@ -287,16 +287,16 @@ static void look(struct dra_publisher *publisher, bool is_harmless)
         publisher->is_idle_look = is_harmless;
 }
 
-static void on_object(enum kube_change what, json_t *object, void *data)
+static void publish_on_object(enum kube_change what, json_t *object, void *data)
 {
         struct dra_publisher *publisher = data;
         enum slice_cache_news news = slice_cache_follow(&publisher->cache, what, object);
 
         publisher->is_owner_old |= news == SLICE_CACHE_GONE;
-        look(publisher, news == SLICE_CACHE_SAME);
+        publish_look(publisher, news == SLICE_CACHE_SAME);
 }
 
-static void on_synced(void *data)
+static void publish_on_synced(void *data)
 {
         struct dra_publisher *publisher = data;
 
@@ -309,12 +309,12 @@ static void on_synced(void *data)
 }
 
 /* An API server that is replaced by one of another release ends the watch, and the next one is accepted at once. */
-static void on_resumed(void *data)
+static void publish_on_resumed(void *data)
 {
         struct dra_publisher *publisher = data;
 
         publisher->had_trouble = true;
-        on_synced(publisher);
+        publish_on_synced(publisher);
 }
 
 static void forget_watch(struct dra_publisher *publisher)
@@ -324,7 +324,7 @@ static void forget_watch(struct dra_publisher *publisher)
         slice_cache_clear(&publisher->cache);
 }
 
-static void on_trouble(const struct error *error, void *data)
+static void publish_on_trouble(const struct error *error, void *data)
 {
         struct dra_publisher *publisher = data;
 
@@ -334,13 +334,13 @@ static void on_trouble(const struct error *error, void *data)
                 forget_watch(publisher);
                 publisher->server.has_api = publisher->server.has_version = publisher->server.has_features = false;
                 if (!publisher->call)
-                        put_off(publisher, error, 0);
+                        publish_put_off(publisher, error, 0);
                 return;
         }
         publisher->options.done(error, publisher->options.data);
 }
 
-static void begin_watch(struct dra_publisher *publisher)
+static void publish_begin_watch(struct dra_publisher *publisher)
 {
         _free_ char *path = dra_api_slices(publisher->server.api);
         _free_ char *selector =
@@ -349,10 +349,10 @@ static void begin_watch(struct dra_publisher *publisher)
         publisher->watch = kube_watch_new(publisher->options.client, &(struct kube_watch_options){
                                                                              .path = path,
                                                                              .field_selector = selector,
-                                                                             .on_object = on_object,
-                                                                             .on_synced = on_synced,
-                                                                             .on_resumed = on_resumed,
-                                                                             .on_trouble = on_trouble,
+                                                                             .on_object = publish_on_object,
+                                                                             .on_synced = publish_on_synced,
+                                                                             .on_resumed = publish_on_resumed,
+                                                                             .on_trouble = publish_on_trouble,
                                                                              .data = publisher,
                                                                      });
 }
@@ -363,7 +363,7 @@ static void drop_layout(struct dra_publisher *publisher)
 {
         publisher->layout = NULL;
         arena_done(&publisher->arena);
-        forget_wanted(publisher);
+        publish_forget_wanted(publisher);
 }
 
 static void make_slices(struct dra_publisher *publisher)
@@ -404,7 +404,7 @@ static void rest(struct dra_publisher *publisher)
 {
         publisher->backoff.failures = 0;
         dra_repair_rest(&publisher->pace);
-        forget_wanted(publisher);
+        publish_forget_wanted(publisher);
         slice_cache_compact(&publisher->cache);
         if (!publisher->is_at_rest) {
                 publisher->is_at_rest = true;
@@ -423,7 +423,7 @@ static void wait_for_repair(struct dra_publisher *publisher, const struct dra_ac
                 "another client has %s ResourceSlice %s soon after the last repair; the next one is in %.1f s, and they "
                 "become rarer, down to one a minute, while this goes on; the audit log of the API server names the client",
                 done[action->step], action->name, (double)wait_ms / 1000);
-        forget_wanted(publisher);
+        publish_forget_wanted(publisher);
         slice_cache_compact(&publisher->cache);
         publisher->is_at_rest = false;
         arm(publisher, wait_ms);
@@ -437,7 +437,7 @@ static void take_step(struct dra_publisher *publisher, const struct dra_action *
         if (publisher->is_owner_old)
                 ask_node(publisher);
         else if (action->step == DRA_STEP_DELETE)
-                delete_slice(publisher, action);
+                publish_delete_slice(publisher, action);
         else
                 write_slice(publisher, action);
 }
@@ -475,7 +475,7 @@ static void publisher_step(struct dra_publisher *publisher)
         } else if (!dra_api_server_is_known(&publisher->server)) {
                 publisher->call = dra_api_server_ask(&publisher->server, publisher->owner_uid);
         } else if (!publisher->watch) {
-                begin_watch(publisher);
+                publish_begin_watch(publisher);
         } else if (publisher->is_synced) {
                 if (!publisher->layout || publisher->is_layout_old)
                         make_layout(publisher);
@@ -564,7 +564,7 @@ enum dra_api dra_publisher_api(const struct dra_publisher *publisher)
         return publisher->server.has_api ? publisher->server.api : DRA_API_V1;
 }
 
-static void on_closed(uv_handle_t *handle)
+static void publish_on_closed(uv_handle_t *handle)
 {
         struct dra_publisher *publisher = handle->data;
 
@@ -589,6 +589,6 @@ struct dra_publisher *dra_publisher_close(struct dra_publisher *publisher)
                 return NULL;
         publisher->watch = kube_watch_close(publisher->watch);
         publisher->call = kube_call_cancel(publisher->call);
-        uv_close((uv_handle_t *)&publisher->timer, on_closed);
+        uv_close((uv_handle_t *)&publisher->timer, publish_on_closed);
         return NULL;
 }

@@ -13,7 +13,8 @@
  *    └── a slice vanished: its owner may be another Node now
  *
  * Server: what it has of DRA (node/dra/api_server.h). The slices that are written are compared with its answers, too. A
- * server without a feature, or one that refuses a slice as invalid (422), gets the safe layout, until it is asked again.
+ * server without a feature, or one that refuses a slice as invalid (422), gets the safe layout, until it is asked
+ * again.
  */
 #pragma once
 

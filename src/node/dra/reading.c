@@ -69,7 +69,7 @@ static void reading_refuse(struct reading *reading, const struct error *err)
 
 /* ---- its shares by MPS ---- */
 
-static bool is_by_mps(const struct dra_node *node, const char *name)
+static bool reading_is_by_mps(const struct dra_node *node, const char *name)
 {
         const struct dra_device *device = dra_layout_find(dra_publisher_layout(node->publisher), name);
 
@@ -83,7 +83,7 @@ static void find_shares(struct reading *reading)
 
         reading->shares = (struct dra_pod_claim){.name = claim->name, .requests = requests};
         for (size_t i = 0; i < claim->n_results; i++)
-                if (is_by_mps(reading->readings->node, claim->results[i].device))
+                if (reading_is_by_mps(reading->readings->node, claim->results[i].device))
                         requests[reading->shares.n_requests++] = claim->results[i].request;
         if (reading->shares.n_requests > 1) {
                 reading->uses = ARENA_NEW(&reading->arena, struct dra_uses);
@@ -99,7 +99,7 @@ static struct dra_pod_claim recorded_shares(
         struct dra_pod_claim ret = {.name = strchr(claim->name, '/') + 1, .requests = requests};
 
         for (size_t i = 0; recorded && i < recorded->n_results; i++)
-                if (recorded->results[i].daemon || is_by_mps(node, recorded->results[i].device))
+                if (recorded->results[i].daemon || reading_is_by_mps(node, recorded->results[i].device))
                         requests[ret.n_requests++] = recorded->results[i].request;
         return ret;
 }
@@ -132,7 +132,9 @@ static int check_pod(const struct reading *reading, const json_t *pod, struct er
         return 0;
 }
 
-/* Whether the pod has the UID that the claim is reserved for: a new pod of a StatefulSet has the name of the old one. */
+/*
+ * Whether the pod has the UID that the claim is reserved for: a new pod of a StatefulSet has the name of the old one.
+ */
 static bool is_the_pod(const struct reading *reading, const json_t *pod)
 {
         return text_is_same(object_text(pod, "metadata", "uid", NULL), reading->pod->uid);
@@ -298,7 +300,7 @@ static void on_claim_in_the_way(const struct kube_answer *answer, void *data)
         dra_readings_go_on(reading->readings);
 }
 
-static void finish(struct reading *reading, const struct dra_wanted *wanted)
+static void reading_finish(struct reading *reading, const struct dra_wanted *wanted)
 {
         reading->readings->n_done++;
         list_remove(&reading->link);
@@ -324,7 +326,7 @@ static void look_for_room(struct reading *reading)
                 error_raise_prefix(&err, "ResourceClaim %s/%s", claim->namespace, claim->name);
         switch (state) {
         case DRA_ROOM_THERE:
-                finish(reading, wanted);
+                reading_finish(reading, wanted);
                 break;
         case DRA_ROOM_COMES:
                 block(reading, &err);

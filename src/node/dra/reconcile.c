@@ -106,7 +106,7 @@ static json_int_t generation_of(const json_t *object)
         return json_integer_value(object_find(object, "spec", "pool", "generation", NULL));
 }
 
-static const char *name_of(const json_t *wanted)
+static const char *reconcile_name_of(const json_t *wanted)
 {
         return json_string_value(json_object_get(wanted, "name"));
 }
@@ -121,10 +121,10 @@ static bool has_owner(const struct dra_pool *pool, const json_t *object)
         return false;
 }
 
-static bool is_right(const struct dra_pool *pool, const json_t *wanted)
+static bool reconcile_is_right(const struct dra_pool *pool, const json_t *wanted)
 {
-        const json_t *there = json_object_get(pool->there, name_of(wanted));
-        const json_t *accepted = json_object_get(pool->accepted, name_of(wanted));
+        const json_t *there = json_object_get(pool->there, reconcile_name_of(wanted));
+        const json_t *accepted = json_object_get(pool->accepted, reconcile_name_of(wanted));
 
         if (!has_owner(pool, there))
                 return false;
@@ -137,7 +137,7 @@ static bool is_right(const struct dra_pool *pool, const json_t *wanted)
 /* The slice that can be changed into |wanted|; NULL: there is none. The name of its pool cannot be changed. */
 static const json_t *find_there(const struct dra_pool *pool, const json_t *wanted)
 {
-        const json_t *there = json_object_get(pool->there, name_of(wanted));
+        const json_t *there = json_object_get(pool->there, reconcile_name_of(wanted));
 
         return text_is_same(object_text(wanted, "spec", "pool", "name", NULL),
                        object_text(there, "spec", "pool", "name", NULL))
@@ -180,7 +180,7 @@ static json_int_t choose_generation(const struct dra_pool *pool, json_int_t newe
         json_array_foreach(pool->wanted, i, wanted)
         {
                 const json_t *there = find_there(pool, wanted);
-                bool is_changed = !is_right(pool, wanted);
+                bool is_changed = !reconcile_is_right(pool, wanted);
 
                 n_changed += is_changed;
                 n_writes += is_changed || generation_of(there) != newest;
@@ -222,12 +222,12 @@ struct dra_action dra_reconcile(const struct dra_pool *pool)
         {
                 const json_t *there = find_there(pool, slice);
                 struct dra_action action = {.step = there ? DRA_STEP_REPLACE : DRA_STEP_CREATE,
-                        .name = name_of(slice),
+                        .name = reconcile_name_of(slice),
                         .spec = json_object_get(slice, "spec"),
                         .generation = generation,
                         .n_writes = n_writes};
 
-                if (there && generation_of(there) == generation && is_right(pool, slice))
+                if (there && generation_of(there) == generation && reconcile_is_right(pool, slice))
                         continue;
                 if (there)
                         return action;

@@ -54,9 +54,9 @@ bool dra_slices_are_same(const json_t *wanted, const json_t *there);
 
 /*
  * When slices that another client has deleted, changed or added are repaired: the first time at once, since kubelet
- * deletes them when it starts, and later with pauses between the repairs that grow, because another client may undo them
- * for ever and would make each node write as fast as it can. After a quiet time the next repair is the first again. What
- * the agent itself wants to be different never waits. The caller passes the time and the random number.
+ * deletes them when it starts, and later with pauses between the repairs that grow, because another client may undo
+ * them for ever and would make each node write as fast as it can. After a quiet time the next repair is the first
+ * again. What the agent itself wants to be different never waits. The caller passes the time and the random number.
  *
  *   at rest ──dra_repair_next()──► writing ──dra_repair_rest()──► at rest
  *                                     └──more writes than are needed: somebody undoes them meanwhile──► at rest

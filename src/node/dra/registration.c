@@ -35,13 +35,13 @@ struct dra_registration {
         uint64_t pause_ms;
         char last_failure[sizeof(((struct error *)0)->text)];
         bool is_registered;
-        bool is_closing;   /* and hands over as long as |watches| are there */
+        bool is_closing;        /* and hands over as long as |watches| are there */
         struct closing closing; /* of servers, also replaced ones, and the timer */
         void (*closed)(void *data);
         void *closed_data;
 };
 
-static void look(struct dra_registration *registration);
+static void registration_look(struct dra_registration *registration);
 
 /* ---- the Registration service ---- */
 
@@ -130,7 +130,7 @@ static const struct rpc_method methods[] = {
 /* ---- sockets ---- */
 
 /* Logs one line each time the reason changes. */
-static void report_failure(struct dra_registration *registration, const struct error *err)
+static void registration_report_failure(struct dra_registration *registration, const struct error *err)
 {
         enum log_level level = strcmp(registration->last_failure, err->text) == 0 ? LOG_DEBUG : LOG_WARN;
 
@@ -189,12 +189,12 @@ static int make_sockets(struct dra_registration *registration, struct error *err
         return 0;
 }
 
-static void look(struct dra_registration *registration)
+static void registration_look(struct dra_registration *registration)
 {
         struct error err;
 
         if (make_sockets(registration, &err) < 0)
-                report_failure(registration, &err);
+                registration_report_failure(registration, &err);
         dra_sockets_tidy(&registration->sockets);
 }
 
@@ -207,7 +207,7 @@ static void on_changed(void *data)
         if (registration->is_closing)
                 try_to_hand_over(registration);
         else
-                look(registration);
+                registration_look(registration);
 }
 
 /* Creates the first socket again, because a new file is a new plugin for kubelet's watcher. */
@@ -219,7 +219,7 @@ static void on_retry(uv_timer_t *timer)
                 return;
         if (is_there(registration->first))
                 unlink(registration->sockets.first);
-        look(registration);
+        registration_look(registration);
 }
 
 /* ---- start and end ---- */
@@ -259,7 +259,7 @@ static int check_path(const char *path, struct error *err)
         return 0;
 }
 
-static void on_closed(void *data)
+static void registration_on_closed(void *data)
 {
         struct dra_registration *registration = data;
         void (*closed)(void *data) = registration->closed;
@@ -298,15 +298,15 @@ int dra_registration_new(
                 for (unsigned int i = 0; i < ARRAY_SIZE(registration->watches); i++)
                         dirwatch_close(registration->watches[i]);
                 closing_close(&registration->closing, &registration->timer);
-                closing_end(&registration->closing, on_closed, registration);
+                closing_end(&registration->closing, registration_on_closed, registration);
                 return -1;
         }
-        look(registration);
+        registration_look(registration);
         *ret = registration;
         return 0;
 }
 
-static void begin_to_close(struct dra_registration *registration, void (*closed)(void *data), void *data)
+static void registration_begin_to_close(struct dra_registration *registration, void (*closed)(void *data), void *data)
 {
         assert(!registration->is_closing);
         registration->is_closing = true;
@@ -314,7 +314,7 @@ static void begin_to_close(struct dra_registration *registration, void (*closed)
         registration->closed_data = data;
 }
 
-static void close_server(
+static void registration_close_server(
         struct dra_registration *registration, struct rpc_server *server, bool has_handed_over, uint64_t grace_ms)
 {
         if (server && has_handed_over)
@@ -328,16 +328,16 @@ static void close_sockets(struct dra_registration *registration, bool has_handed
         for (unsigned int i = 0; i < ARRAY_SIZE(registration->watches); i++)
                 registration->watches[i] = dirwatch_close(registration->watches[i]);
         closing_close(&registration->closing, &registration->timer);
-        close_server(registration, TAKE_PTR(registration->first), has_handed_over, grace_ms);
+        registration_close_server(registration, TAKE_PTR(registration->first), has_handed_over, grace_ms);
         dra_health_stream_end_all(dra_service_health(registration->options.service));
-        close_server(registration, TAKE_PTR(registration->second), has_handed_over, grace_ms);
-        closing_end(&registration->closing, on_closed, registration);
+        registration_close_server(registration, TAKE_PTR(registration->second), has_handed_over, grace_ms);
+        closing_end(&registration->closing, registration_on_closed, registration);
 }
 
 void dra_registration_close(
         struct dra_registration *registration, uint64_t grace_ms, void (*closed)(void *data), void *data)
 {
-        begin_to_close(registration, closed, data);
+        registration_begin_to_close(registration, closed, data);
         close_sockets(registration, false, grace_ms);
 }
 
@@ -357,7 +357,7 @@ static void on_nobody_came(uv_timer_t *timer)
 void dra_registration_hand_over(
         struct dra_registration *registration, uint64_t patience_ms, void (*closed)(void *data), void *data)
 {
-        begin_to_close(registration, closed, data);
+        registration_begin_to_close(registration, closed, data);
         if (!registration->sockets.has_instance || !registration->is_registered) {
                 close_sockets(registration, false, 0);
                 return;

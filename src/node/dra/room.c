@@ -20,7 +20,7 @@ struct look {
         ledger_claim_over_fn *is_over; /* whose claims do not count; NULL: all count */
 };
 
-static const struct dra_room_known *find_known(const struct dra_room *room, const char *uid)
+static const struct dra_room_known *room_find_known(const struct dra_room *room, const char *uid)
 {
         const struct dra_room_known *known = room->known;
 
@@ -31,7 +31,7 @@ static const struct dra_room_known *find_known(const struct dra_room *room, cons
 
 static bool is_over(const char *uid, void *data)
 {
-        const struct dra_room_known *known = find_known(data, uid);
+        const struct dra_room_known *known = room_find_known(data, uid);
 
         return known && known->is_over;
 }
@@ -49,7 +49,7 @@ static bool is_candidate(const struct dra_wanted *wanted)
 
 /* ---- MIG devices that are made for claims ---- */
 
-static uint64_t consumed(const struct dra_device *device, const struct dra_counter_set *set, const char *counter)
+static uint64_t room_consumed(const struct dra_device *device, const struct dra_counter_set *set, const char *counter)
 {
         for (size_t i = 0; device && device->counter_set == set && i < device->n_consumes; i++)
                 if (strcmp(device->consumes[i].name, counter) == 0)
@@ -57,7 +57,7 @@ static uint64_t consumed(const struct dra_device *device, const struct dra_count
         return 0;
 }
 
-static uint64_t value_of(const struct dra_counter_set *set, const char *counter)
+static uint64_t room_value_of(const struct dra_counter_set *set, const char *counter)
 {
         for (size_t i = 0; i < set->n_counters; i++)
                 if (strcmp(set->counters[i].name, counter) == 0)
@@ -73,7 +73,7 @@ static uint64_t consumed_by(const struct look *look, const struct dra_prepared_c
 
         for (size_t i = 0; i < claim->n_results; i++)
                 if (dra_prepared_has_instance(&claim->results[i]))
-                        sum += consumed(dra_layout_find(look->layout, claim->results[i].device), set, counter);
+                        sum += room_consumed(dra_layout_find(look->layout, claim->results[i].device), set, counter);
         return sum;
 }
 
@@ -93,7 +93,7 @@ static int check_candidate(const struct look *look, const struct dra_device *dev
                                                 : 0;
 
                         sum += more;
-                        if (more && sum > value_of(device->counter_set, counter->name))
+                        if (more && sum > room_value_of(device->counter_set, counter->name))
                                 return error_set(err, ERROR_EXHAUSTED,
                                         "%s: claim %s/%s has a MIG device where '%s' is to be made", device->uuid,
                                         other->namespace, other->name, device->name);
@@ -146,7 +146,7 @@ static bool is_near_device(const struct dra_prepared_claim *other, const struct 
         return false;
 }
 
-static bool is_near(const struct look *look, const struct dra_prepared_claim *other)
+static bool room_is_near(const struct look *look, const struct dra_prepared_claim *other)
 {
         for (size_t i = 0; i < look->claim->n_results; i++)
                 if (is_near_device(other, look->wanted[i].device))
@@ -161,7 +161,7 @@ static const struct dra_prepared_claim *find_unknown(const struct look *look)
         for (size_t i = 0; i < dra_record_count(record); i++) {
                 const struct dra_prepared_claim *other = dra_record_at(record, i);
 
-                if (counts(look, other->uid) && !find_known(look->room, other->uid) && is_near(look, other))
+                if (counts(look, other->uid) && !room_find_known(look->room, other->uid) && room_is_near(look, other))
                         return other;
         }
         return NULL;

@@ -152,7 +152,7 @@ static void free_work(struct work *work)
 
 /* ---- requests ---- */
 
-static void arm_deadline(struct dra_service *service);
+static void service_arm_deadline(struct dra_service *service);
 
 static void leave_work(struct waiter *waiter)
 {
@@ -173,7 +173,7 @@ static void leave_service(struct request *request)
 {
         list_remove(&request->in_service);
         request->service->n_requests--;
-        arm_deadline(request->service);
+        service_arm_deadline(request->service);
 }
 
 static void on_call_ended(struct rpc_call *call UNUSED, void *data)
@@ -343,7 +343,7 @@ static void expire(struct request *request)
         send_answers(request);
 }
 
-static void on_deadline(uv_timer_t *timer)
+static void service_on_deadline(uv_timer_t *timer)
 {
         struct dra_service *service = container_of(timer, struct dra_service, deadline);
 
@@ -354,10 +354,10 @@ static void on_deadline(uv_timer_t *timer)
                         break;
                 expire(request);
         }
-        arm_deadline(service);
+        service_arm_deadline(service);
 }
 
-static void arm_deadline(struct dra_service *service)
+static void service_arm_deadline(struct dra_service *service)
 {
         uint64_t now_ms = uv_now(service->options.loop);
         uint64_t deadline_ms;
@@ -367,12 +367,12 @@ static void arm_deadline(struct dra_service *service)
                 return;
         }
         deadline_ms = container_of(service->requests.next, struct request, in_service)->deadline_ms;
-        uv_timer_start(&service->deadline, on_deadline, deadline_ms > now_ms ? deadline_ms - now_ms : 0, 0);
+        uv_timer_start(&service->deadline, service_on_deadline, deadline_ms > now_ms ? deadline_ms - now_ms : 0, 0);
 }
 
 /* ---- methods ---- */
 
-static int read_request(struct request *request, const uint8_t *message, size_t size, struct error *err)
+static int service_read_request(struct request *request, const uint8_t *message, size_t size, struct error *err)
 {
         struct dra_service *service = request->service;
         const struct dra_service_claim *claims;
@@ -406,7 +406,7 @@ static void handle_claims(struct rpc_call *call, const uint8_t *message, size_t 
         request->call = call;
         request->kind = kind;
         request->is_v1 = is_v1;
-        if (read_request(request, message, size, &err) < 0) {
+        if (service_read_request(request, message, size, &err) < 0) {
                 log_warn("request refused", LOG_STR("method", kind_name(kind)), LOG_ERR(&err));
                 rpc_call_finish(call, rpc_status_of_error(&err), err.text);
                 arena_done(&request->arena);
@@ -422,7 +422,7 @@ static void handle_claims(struct rpc_call *call, const uint8_t *message, size_t 
         request->deadline_ms = uv_now(service->options.loop) + service->options.timeout_ms;
         list_append(&service->requests, &request->in_service);
         service->n_requests++;
-        arm_deadline(service);
+        service_arm_deadline(service);
         advance(service);
 }
 
@@ -487,7 +487,7 @@ struct dra_health_stream *dra_service_health(struct dra_service *service)
 void dra_service_hold(struct dra_service *service)
 {
         service->is_held = true;
-        arm_deadline(service);
+        service_arm_deadline(service);
 }
 
 size_t dra_service_requests(const struct dra_service *service)
@@ -500,7 +500,7 @@ size_t dra_service_works(const struct dra_service *service)
         return service->n_works;
 }
 
-static void on_closed(void *data)
+static void service_on_closed(void *data)
 {
         struct dra_service *service = data;
 
@@ -520,6 +520,6 @@ struct dra_service *dra_service_close(struct dra_service *service)
         closing_close(&service->closing, &service->lock_retry);
         if (service->n_running > 0)
                 closing_hold(&service->closing);
-        closing_end(&service->closing, on_closed, service);
+        closing_end(&service->closing, service_on_closed, service);
         return NULL;
 }

@@ -2,8 +2,9 @@
  * Serves DRAPlugin v1 and v1beta1, and NodeWatchResources (node/dra/health_stream.h). It passes claims to
  * node/dra/prepare.h.
  *
- * A request of kubelet's has several claims. Each claim is a work. The request is answered when all its works are done, or after |timeout_ms|: the answer then has an error for each claim that is not done. That is before
- * kubelet gives up, after 45 s. The answer has an entry for every claim.
+ * A request of kubelet's has several claims. Each claim is a work. The request is answered when all its works are done,
+ * or after |timeout_ms|: the answer then has an error for each claim that is not done. That is before kubelet gives up,
+ * after 45 s. The answer has an entry for every claim.
  *
  * Works of different claims run at the same time; those of one UID run one after another, in the order of the requests.
  * A request for what the newest work of the claim already does shares that work, even if the request before has timed
@@ -85,7 +86,7 @@ size_t dra_service_requests(const struct dra_service *service);
 size_t dra_service_works(const struct dra_service *service);
 
 /*
- * To be called when its servers are closed: no call may be open. Works that run continue, but their answers are dropped.
- * The memory is freed when the loop has closed the timers. Accepts NULL, returns NULL.
+ * To be called when its servers are closed: no call may be open. Works that run continue, but their answers are
+ * dropped. The memory is freed when the loop has closed the timers. Accepts NULL, returns NULL.
  */
 struct dra_service *dra_service_close(struct dra_service *service);

@@ -23,7 +23,7 @@ static uint64_t version_of(const json_t *object)
         return text ? strtoull(text, NULL, 10) : 0;
 }
 
-static bool is_same(const json_t *known, const json_t *object)
+static bool slice_cache_is_same(const json_t *known, const json_t *object)
 {
         return json_equal(object_find(known, "spec", NULL), object_find(object, "spec", NULL)) &&
                json_equal(object_find(known, "metadata", "ownerReferences", NULL),
@@ -43,7 +43,7 @@ enum slice_cache_news slice_cache_follow(struct slice_cache *cache, enum kube_ch
                 json_object_del(cache->slices, name);
                 return SLICE_CACHE_GONE;
         }
-        news = is_same(known, object) ? SLICE_CACHE_SAME : SLICE_CACHE_CHANGED;
+        news = slice_cache_is_same(known, object) ? SLICE_CACHE_SAME : SLICE_CACHE_CHANGED;
         json_object_set(cache->slices, name, object);
         return news;
 }

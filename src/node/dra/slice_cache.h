@@ -14,7 +14,9 @@ struct slice_cache {
         char *text;
 };
 
-/* {name: ResourceSlice}, to be read and changed until the next slice_cache_compact(). Of a zeroed struct it is empty. */
+/*
+ * {name: ResourceSlice}, to be read and changed until the next slice_cache_compact(). Of a zeroed struct it is empty.
+ */
 json_t *slice_cache_slices(struct slice_cache *cache);
 
 enum slice_cache_news {

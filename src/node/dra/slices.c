@@ -71,7 +71,7 @@ struct pool {
         size_t n_counters;
 };
 
-static json_t *name_of(const struct pool *pool)
+static json_t *slices_name_of(const struct pool *pool)
 {
         size_t length = MIN(strlen(pool->options->node), (size_t)NODE_TEXT_MAX);
 
@@ -94,7 +94,7 @@ static void pool_cut(struct pool *pool)
                 json_object_set_new(spec, "sharedCounters", pool->sets);
         if (pool->devices)
                 json_object_set_new(spec, "devices", pool->devices);
-        json_array_append_new(pool->slices, json_pack("{s: o, s: o}", "name", name_of(pool), "spec", spec));
+        json_array_append_new(pool->slices, json_pack("{s: o, s: o}", "name", slices_name_of(pool), "spec", spec));
         pool->sets = pool->devices = NULL;
         pool->n_counters = 0;
 }

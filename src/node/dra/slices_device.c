@@ -55,7 +55,7 @@ static void put_string(json_t *attributes, const char *name, const char *text)
                 json_object_set_new(attributes, name, pair("string", json_stringn_nocheck(text, length)));
 }
 
-static void put_number(json_t *attributes, const char *name, int64_t value)
+static void slices_device_put_number(json_t *attributes, const char *name, int64_t value)
 {
         json_object_set_new(attributes, name, pair("int", json_integer(value)));
 }
@@ -66,7 +66,7 @@ static void put_version(json_t *attributes, const char *name, const unsigned int
 }
 
 /* Reads the three numbers of a version: "580.105.08" has a leading zero, which semantic versions do not allow. */
-static bool read_version(const char *text, unsigned int ret[static 3])
+static bool slices_device_read_version(const char *text, unsigned int ret[static 3])
 {
         memset(ret, 0, 3 * sizeof(*ret));
         for (size_t i = 0; text && i < 3; i++) {
@@ -164,7 +164,7 @@ json_t *dra_slices_attributes(const struct inventory *inventory, const struct gp
         if (gpu->compute_major >= 0 && gpu->compute_minor >= 0)
                 put_version(attributes, "cudaComputeCapability",
                         (unsigned int[3]){(unsigned int)gpu->compute_major, (unsigned int)gpu->compute_minor, 0});
-        if (read_version(inventory->driver_version, version))
+        if (slices_device_read_version(inventory->driver_version, version))
                 put_version(attributes, "driverVersion", version);
         if (inventory->cuda_major > 0)
                 put_version(attributes, "cudaDriverVersion",
@@ -173,7 +173,7 @@ json_t *dra_slices_attributes(const struct inventory *inventory, const struct gp
         put_string(attributes, "resource.kubernetes.io/pciBusID", gpu->bus);
         put_string(attributes, "resource.kubernetes.io/pcieRoot", gpu->pcie_root);
         if (gpu->numa_node >= 0)
-                put_number(attributes, "resource.kubernetes.io/numaNode", gpu->numa_node);
+                slices_device_put_number(attributes, "resource.kubernetes.io/numaNode", gpu->numa_node);
         return attributes;
 }
 
@@ -269,7 +269,8 @@ static bool consumes_same(const struct dra_device *a, const struct dra_device *b
         return true;
 }
 
-static json_t *remember(struct dra_slices_alike **list, size_t *count, const struct dra_device *device, json_t *json)
+static json_t *slices_device_remember(
+        struct dra_slices_alike **list, size_t *count, const struct dra_device *device, json_t *json)
 {
         *list = xrealloc(*list, (*count + 1) * sizeof(**list));
         (*list)[(*count)++] = (struct dra_slices_alike){device, json};
@@ -281,7 +282,7 @@ static json_t *capacity_of(struct dra_slices_memory *memory, const struct dra_de
         for (size_t i = 0; i < memory->n_capacities; i++)
                 if (has_same_capacity(memory->capacities[i].device, device))
                         return json_incref(memory->capacities[i].json);
-        return remember(&memory->capacities, &memory->n_capacities, device, make_capacity(device));
+        return slices_device_remember(&memory->capacities, &memory->n_capacities, device, make_capacity(device));
 }
 
 static json_t *consumed_of(struct dra_slices_memory *memory, const struct dra_device *device)
@@ -289,7 +290,7 @@ static json_t *consumed_of(struct dra_slices_memory *memory, const struct dra_de
         for (size_t i = 0; i < memory->n_counters; i++)
                 if (consumes_same(memory->counters[i].device, device))
                         return json_incref(memory->counters[i].json);
-        return remember(
+        return slices_device_remember(
                 &memory->counters, &memory->n_counters, device, counters_of(device->consumes, device->n_consumes));
 }
 
@@ -305,13 +306,13 @@ static json_t *attributes_of(struct dra_slices_memory *memory, const struct dra_
         return json_incref(memory->attributes.json);
 }
 
-static bool is_about(const struct dra_taint *taint, const struct dra_device *device)
+static bool slices_device_is_about(const struct dra_taint *taint, const struct dra_device *device)
 {
         return strcmp(taint->uuid, device->uuid) == 0 || strcmp(taint->uuid, device->gpu->uuid) == 0 ||
                (device->made && strcmp(taint->uuid, device->made) == 0);
 }
 
-static json_t *taints_of(const struct dra_slices_options *options, const struct dra_device *device)
+static json_t *slices_device_taints_of(const struct dra_slices_options *options, const struct dra_device *device)
 {
         json_t *taints = json_array();
 
@@ -319,7 +320,7 @@ static json_t *taints_of(const struct dra_slices_options *options, const struct 
                 const struct dra_taint *taint = &options->taints[i];
                 json_t *object;
 
-                if (!is_about(taint, device))
+                if (!slices_device_is_about(taint, device))
                         continue;
                 object = json_pack("{s: s, s: s}", "key", taint->key, "effect", effects[taint->effect]);
                 if (*taint->value)
@@ -335,7 +336,7 @@ json_t *dra_slices_device(const struct dra_slices_options *options, struct dra_s
         bool is_apart = options->api == DRA_API_V1BETA1; /* from the name */
         json_t *object = pair("name", json_string(device->name));
         json_t *basic = is_apart ? json_object() : object;
-        json_t *taints = taints_of(options, device);
+        json_t *taints = slices_device_taints_of(options, device);
 
         json_object_set_new_nocheck(basic, "attributes", attributes_of(memory, device, of_gpu));
         json_object_set_new_nocheck(basic, "capacity", capacity_of(memory, device));
@@ -365,7 +366,7 @@ json_t *dra_slices_set(const struct dra_counter_set *set)
 bool dra_slices_leaves_out(const struct dra_slices_options *options, const struct dra_device *device)
 {
         for (size_t i = 0; !options->has_taints && i < options->n_taints; i++)
-                if (options->taints[i].effect != DRA_EFFECT_NONE && is_about(&options->taints[i], device))
+                if (options->taints[i].effect != DRA_EFFECT_NONE && slices_device_is_about(&options->taints[i], device))
                         return true;
         return false;
 }

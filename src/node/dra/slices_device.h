@@ -4,8 +4,9 @@
 #include "node/dra/slices.h"
 
 /*
- * JSON that is the same for many devices is made once, and stands in the tree several times: the parts of a GPU that MIG can make are
- * the same on each GPU of a model, and its attributes on each of its places. Nobody changes them after that.
+ * JSON that is the same for many devices is made once, and stands in the tree several times: the parts of a GPU that
+ * MIG can make are the same on each GPU of a model, and its attributes on each of its places. Nobody changes them after
+ * that.
  */
 struct dra_slices_alike {
         const struct dra_device *device; /* the first that has it */

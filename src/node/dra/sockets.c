@@ -84,7 +84,7 @@ bool dra_sockets_is_second(const char *driver UNUSED, const char *name)
 }
 
 /* The first file of the instance whose second file has the name |second|. */
-static char *first_of(const struct dra_sockets *sockets, const char *second)
+static char *sockets_first_of(const struct dra_sockets *sockets, const char *second)
 {
         const char *instance = second + strlen(SECOND_BEGIN);
 
@@ -239,7 +239,7 @@ static void tidy_second(const struct dra_sockets *sockets)
 
         while ((path = next_other(opened, &files, &status))) {
                 if (S_ISLNK(status.st_mode) && is_older(&status, DRA_SOCKETS_HANDED_OVER_S)) {
-                        _free_ char *first = first_of(sockets, file_base_name(path));
+                        _free_ char *first = sockets_first_of(sockets, file_base_name(path));
 
                         remove_left(first); /* before the link: kubelet ends with the instance that it has by this */
                         remove_left(path);

@@ -82,7 +82,7 @@ static json_t *data_of(const struct dra_prepared_result *result)
         return data;
 }
 
-static json_t *device_of(const struct dra_prepared_result *result, const struct dra_status_options *options)
+static json_t *status_device_of(const struct dra_prepared_result *result, const struct dra_status_options *options)
 {
         struct arena arena = ARENA_INIT;
         json_t *device = json_pack("{s:s, s:s, s:s, s:s*, s:o, s:o}", "driver", options->driver, "pool", result->pool,
@@ -121,7 +121,7 @@ json_t *dra_status_prepared(const struct dra_prepared_claim *claim, const struct
         assert(claim->state == DRA_PREPARED_DONE);
         for (size_t i = 0; i < claim->n_results; i++)
                 if (!is_shown_before(claim->results, i))
-                        json_array_append_new(devices, device_of(&claim->results[i], options));
+                        json_array_append_new(devices, status_device_of(&claim->results[i], options));
         json_object_set_new(json_object_get(object, "status"), "devices", devices);
         return object;
 }
@@ -181,7 +181,7 @@ static struct sending *find_sending(const struct dra_status_sender *sender, cons
 }
 
 /* Takes the reference to |body|. */
-static void send_status(
+static void status_send_status(
         struct dra_status_sender *sender, const char *namespace, const char *name, const char *uid, json_t *body)
 {
         const struct dra_node *node = sender->node;
@@ -213,7 +213,7 @@ void dra_status_send_prepared(struct dra_status_sender *sender, const struct dra
         const struct dra_node *node = sender->node;
 
         if (!node->is_closing)
-                send_status(sender, claim->namespace, claim->name, claim->uid,
+                status_send_status(sender, claim->namespace, claim->name, claim->uid,
                         dra_status_prepared(
                                 claim, &(struct dra_status_options){.api = dra_publisher_api(node->publisher),
                                                .driver = node->driver,
@@ -225,7 +225,7 @@ void dra_status_send_removed(struct dra_status_sender *sender, const struct dra_
         const struct dra_node *node = sender->node;
 
         if (!node->is_closing)
-                send_status(sender, claim->namespace, claim->name, claim->uid,
+                status_send_status(sender, claim->namespace, claim->name, claim->uid,
                         dra_status_removed(
                                 claim->uid, claim->name, claim->namespace, dra_publisher_api(node->publisher)));
 }

@@ -25,7 +25,7 @@ static int take_limit(const struct dra_wanted *wanted, const char *name, uint64_
         return 0;
 }
 
-static int read_one(struct dra_wanted *wanted, const struct dra_wanted_rules *rules, struct error *err)
+static int wanted_read_one(struct dra_wanted *wanted, const struct dra_wanted_rules *rules, struct error *err)
 {
         const struct dra_claim_result *result = wanted->result;
         const struct dra_device *device = dra_layout_find(rules->layout, result->device);
@@ -85,7 +85,7 @@ static bool are_of_one_unit(const struct dra_device *a, const struct dra_device 
         return strcmp(a->uuid, b->uuid) == 0;
 }
 
-static int check_daemon(
+static int wanted_check_daemon(
         const struct dra_device *a, const struct dra_device *b, const struct dra_wanted_rules *rules, struct error *err)
 {
         bool is_mig = a->mig || b->mig;
@@ -99,7 +99,7 @@ static int check_daemon(
 }
 
 /* Whether all of |shares| are of one unit, and if not, that the same containers use all of them. */
-static int check_units(const struct dra_wanted *all, size_t count, uint32_t shares,
+static int wanted_check_units(const struct dra_wanted *all, size_t count, uint32_t shares,
         const struct dra_wanted_rules *rules, struct error *err)
 {
         bool are_of_one = true;
@@ -108,7 +108,7 @@ static int check_units(const struct dra_wanted *all, size_t count, uint32_t shar
                 for (size_t j = 0; j < i; j++) {
                         if (!(shares & bit_of(i)) || !(shares & bit_of(j)))
                                 continue;
-                        if (check_daemon(all[j].device, all[i].device, rules, err) < 0)
+                        if (wanted_check_daemon(all[j].device, all[i].device, rules, err) < 0)
                                 return -1;
                         are_of_one &= are_of_one_unit(all[j].device, all[i].device);
                 }
@@ -148,7 +148,7 @@ static int group(struct dra_wanted *all, size_t count, const struct dra_wanted_r
         const uint32_t shares = shares_of(all, count, NULL);
         uint32_t rest = shares;
 
-        if (check_units(all, count, shares, rules, err) < 0)
+        if (wanted_check_units(all, count, shares, rules, err) < 0)
                 return -1;
         for (size_t i = 0; i < rules->n_uses; i++) {
                 uint32_t used = shares_of(all, count, &rules->uses[i]);
@@ -175,7 +175,7 @@ int dra_wanted_read(const struct dra_wanted **ret, struct arena *arena, const st
                 return error_set(err, ERROR_UNAVAILABLE, "the GPUs of this node are not known yet");
         for (size_t i = 0; i < claim->n_results; i++) {
                 all[i].result = &claim->results[i];
-                if (read_one(&all[i], rules, err) < 0)
+                if (wanted_read_one(&all[i], rules, err) < 0)
                         return error_prefix(err, "device '%s'", claim->results[i].device);
         }
         if (group(all, claim->n_results, rules, err) < 0)
@@ -201,13 +201,13 @@ const char *dra_booking_id(struct arena *arena, const char *uid, size_t position
         return id;
 }
 
-static void add_share(struct ledger_claim_device *to, const struct ledger_claim_device *share)
+static void wanted_add_share(struct ledger_claim_device *to, const struct ledger_claim_device *share)
 {
         to->limit_mib += share->limit_mib;
         to->threads_permille += share->threads_permille;
 }
 
-static struct ledger_claim_device device_of(
+static struct ledger_claim_device wanted_device_of(
         struct arena *arena, const struct dra_claim *claim, const struct dra_wanted *wanted, size_t position)
 {
         enum dra_device_kind kind = wanted->device->kind;
@@ -223,7 +223,7 @@ static struct ledger_claim_device device_of(
 }
 
 /* An earlier result whose device has the share of result |i|, too; |i| itself if there is none. */
-static size_t find_first(const struct dra_wanted *wanted, size_t i)
+static size_t wanted_find_first(const struct dra_wanted *wanted, size_t i)
 {
         for (size_t j = 0; wanted[i].together && j < i; j++)
                 if (wanted[j].together == wanted[i].together &&
@@ -240,14 +240,14 @@ void dra_booking_make(
                 .of = ARENA_ARRAY(arena, size_t, claim->n_results),
         };
         for (size_t i = 0; i < claim->n_results; i++) {
-                struct ledger_claim_device device = device_of(arena, claim, &wanted[i], i);
-                size_t first = find_first(wanted, i);
+                struct ledger_claim_device device = wanted_device_of(arena, claim, &wanted[i], i);
+                size_t first = wanted_find_first(wanted, i);
 
                 if (claim->results[i].admin_access) {
                         ret->of[i] = DRA_NOT_BOOKED;
                 } else if (first < i) {
                         ret->of[i] = ret->of[first];
-                        add_share(&ret->devices[ret->of[i]], &device);
+                        wanted_add_share(&ret->devices[ret->of[i]], &device);
                 } else {
                         ret->of[i] = ret->n_devices;
                         ret->devices[ret->n_devices++] = device;
@@ -264,7 +264,7 @@ static enum mps_tier tier_of(const char *name)
         return tier;
 }
 
-static struct ledger_claim_device *find_device(struct ledger_claim_device *devices, size_t count, const char *id)
+static struct ledger_claim_device *wanted_find_device(struct ledger_claim_device *devices, size_t count, const char *id)
 {
         for (size_t i = 0; i < count; i++)
                 if (strcmp(devices[i].id, id) == 0)
@@ -289,12 +289,12 @@ void dra_booking_keep(struct ledger_claim *ret, struct arena *arena, const struc
                         .tier = tier_of(result->tier),
                         .daemon = result->daemon,
                 };
-                struct ledger_claim_device *first = find_device(devices, count, device.id);
+                struct ledger_claim_device *first = wanted_find_device(devices, count, device.id);
 
                 if (result->is_admin)
                         continue;
                 if (first)
-                        add_share(first, &device);
+                        wanted_add_share(first, &device);
                 else
                         devices[count++] = device;
         }

@@ -71,8 +71,8 @@ struct dra_booking {
 };
 
 /*
- * Makes what a claim books in the ledger: a device for each of its results, but one for all shares of a unit that the same
- * containers use. Pure.
+ * Makes what a claim books in the ledger: a device for each of its results, but one for all shares of a unit that the
+ * same containers use. Pure.
  *
  * A claim with 10 GiB and 30 % of GPU-A by request "a", 5 GiB and 20 % of GPU-A by request "b", and GPU-B as a whole: a
  * process has one limit of each kind on a GPU, so a container with the claim has 15 GiB and 50 % of GPU-A, in one

@@ -142,7 +142,7 @@ static void node_events_send(
                                                    });
 }
 
-static void keep(struct node_events *events, enum node_event event, const char *text)
+static void node_events_keep(struct node_events *events, enum node_event event, const char *text)
 {
         struct node_event_record *record = &events->recent[events->n_reported++ % NODE_EVENTS_KEPT];
         struct timespec now;
@@ -181,7 +181,7 @@ void node_events_report(struct node_events *events, enum node_event event, const
         text = arena_vprintf(&scratch, format, args);
         va_end(args);
         node_events_send(events, &about, event, text);
-        keep(events, event, text);
+        node_events_keep(events, event, text);
 }
 
 void node_events_report_pod(

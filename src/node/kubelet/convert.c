@@ -116,7 +116,7 @@ struct rpc_message *convert_device_list(const struct resource *resource, const b
         return message;
 }
 
-static int check_containers(size_t count, struct error *err)
+static int convert_check_containers(size_t count, struct error *err)
 {
         if (count <= CONVERT_MAX_CONTAINERS)
                 return 0;
@@ -131,7 +131,7 @@ int convert_allocate_request(struct container_ids **ret, size_t *ret_count, stru
                 &v1beta1__allocate_request__descriptor, arena, CONVERT_MEMORY_LIMIT, bytes, size, err);
         struct container_ids *containers;
 
-        if (!request || check_containers(request->n_container_requests, err) < 0)
+        if (!request || convert_check_containers(request->n_container_requests, err) < 0)
                 return -1;
         containers = ARENA_ARRAY(arena, struct container_ids, request->n_container_requests);
         for (size_t i = 0; i < request->n_container_requests; i++) {
@@ -323,7 +323,7 @@ int convert_prefer_request(struct prefer_request **ret, size_t *ret_count, struc
                         err);
         struct prefer_request *containers;
 
-        if (!request || check_containers(request->n_container_requests, err) < 0)
+        if (!request || convert_check_containers(request->n_container_requests, err) < 0)
                 return -1;
         containers = ARENA_ARRAY(arena, struct prefer_request, request->n_container_requests);
         for (size_t i = 0; i < request->n_container_requests; i++) {

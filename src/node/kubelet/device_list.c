@@ -52,7 +52,7 @@ static void remove_from_retired(struct device_list *list, const struct resource 
  * Adds the ids that are held under the previous sharing policy: they are listed, but no new container gets one. After a
  * restart of the agent they are not listed yet.
  */
-static void add_draining(struct device_list *list, const struct resource *resource)
+static void device_list_add_draining(struct device_list *list, const struct resource *resource)
 {
         _cleanup_(map_done) struct map known = MAP_INIT;
 
@@ -75,7 +75,7 @@ static void add_draining(struct device_list *list, const struct resource *resour
 }
 
 /* If there are more ids than one message can carry, drops the oldest retired ones, which are most likely free. */
-static void forget_oldest(struct device_list *list, size_t n_devices)
+static void device_list_forget_oldest(struct device_list *list, size_t n_devices)
 {
         size_t room = PLAN_MAX_DEVICES - n_devices;
         size_t excess = list->n_retired > room ? list->n_retired - room : 0;
@@ -97,8 +97,8 @@ bool device_list_update(struct device_list *list, const struct resource *resourc
                 if (previous)
                         retire(list, previous, resource);
                 remove_from_retired(list, resource);
-                add_draining(list, resource);
-                forget_oldest(list, resource->n_devices);
+                device_list_add_draining(list, resource);
+                device_list_forget_oldest(list, resource->n_devices);
                 free(list->retired_usable);
                 free(list->healthy);
                 free(list->usable);

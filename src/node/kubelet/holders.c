@@ -29,15 +29,15 @@ struct holders {
 static const char LISTED[] = "listed";
 static const char OVER[] = "over";
 
-static const char *key_of(struct arena *arena, const char *resource, const char *device)
+static const char *holders_key_of(struct arena *arena, const char *resource, const char *device)
 {
         return arena_printf(arena, "%s\n%s", resource, device);
 }
 
-static void add_device(struct holders *holders, struct held_devices *held, const char *device)
+static void holders_add_device(struct holders *holders, struct held_devices *held, const char *device)
 {
         held->devices[held->n_devices++] = arena_strdup(&holders->arena, device);
-        map_add(&holders->by_device, key_of(&holders->arena, held->resource, device), held);
+        map_add(&holders->by_device, holders_key_of(&holders->arena, held->resource, device), held);
 }
 
 static struct held_devices *kubelet_holders_find(
@@ -76,7 +76,7 @@ static void add_listed(struct holders *holders, const struct pod_container *cont
         held->devices = ARENA_ARRAY(&holders->arena, const char *, container->n_devices);
         for (size_t i = 0; i < container->n_devices; i++)
                 if (strcmp(container->devices[i].resource, resource) == 0)
-                        add_device(holders, held, container->devices[i].id);
+                        holders_add_device(holders, held, container->devices[i].id);
 }
 
 /* By pod; the containers of one stay in their order. */
@@ -114,7 +114,8 @@ static bool is_of_one_pod(const struct holder *a, const struct holder *b)
 }
 
 /* The one that has the device, too, of another pod and earlier in the list; NULL: none. */
-static struct held_devices *find_first(const struct holders *holders, const struct held_devices *held, size_t position)
+static struct held_devices *holders_find_first(
+        const struct holders *holders, const struct held_devices *held, size_t position)
 {
         struct held_devices *first = kubelet_holders_find(holders, held->resource, held->devices[position]);
 
@@ -128,7 +129,7 @@ static void find_twice(struct holders *holders)
                 struct held_devices *held = &holders->all[i];
 
                 for (size_t j = 0; j < held->n_devices; j++) {
-                        struct held_devices *first = find_first(holders, held, j);
+                        struct held_devices *first = holders_find_first(holders, held, j);
 
                         if (!first)
                                 continue;
@@ -142,7 +143,7 @@ static void find_twice(struct holders *holders)
 
 /* ---- the checkpoint ---- */
 
-static bool has_device(const struct held_devices *held, const char *device)
+static bool holders_has_device(const struct held_devices *held, const char *device)
 {
         for (size_t i = 0; i < held->n_devices; i++)
                 if (strcmp(held->devices[i], device) == 0)
@@ -157,7 +158,8 @@ static struct held_devices *find_second(const struct holders *holders, const str
                 struct held_devices *held = &holders->all[i];
 
                 if (held->holder.is_second && strcmp(held->resource, entry->resource) == 0 &&
-                        strcmp(held->holder.container, entry->container) == 0 && has_device(held, entry->devices[0]))
+                        strcmp(held->holder.container, entry->container) == 0 &&
+                        holders_has_device(held, entry->devices[0]))
                         return held;
         }
         return NULL;
@@ -187,7 +189,7 @@ static void add_unlisted(
         held->resource = arena_strdup(&holders->arena, entry->resource);
         held->devices = ARENA_ARRAY(&holders->arena, const char *, entry->n_devices);
         for (size_t i = 0; i < entry->n_devices; i++)
-                add_device(holders, held, entry->devices[i]);
+                holders_add_device(holders, held, entry->devices[i]);
 }
 
 static const char *entry_key(struct arena *arena, const struct checkpoint_entry *entry)
@@ -300,7 +302,7 @@ size_t holders_twice(const struct holders *holders, struct arena *arena, const s
                 const struct held_devices *held = &holders->all[i];
 
                 for (size_t j = 0; held->holder.is_second && j < held->n_devices; j++) {
-                        const struct held_devices *first = find_first(holders, held, j);
+                        const struct held_devices *first = holders_find_first(holders, held, j);
 
                         if (first)
                                 twice[count++] = (struct holders_twice){
@@ -311,7 +313,7 @@ size_t holders_twice(const struct holders *holders, struct arena *arena, const s
         return count;
 }
 
-static bool is_named(const char *const *names, size_t count, const char *name)
+static bool holders_is_named(const char *const *names, size_t count, const char *name)
 {
         for (size_t i = 0; i < count; i++)
                 if (strcmp(names[i], name) == 0)
@@ -327,7 +329,7 @@ size_t holders_doubtful(const struct holders *holders, struct arena *arena, cons
         for (size_t i = 0; i < holders->n_all; i++) {
                 const struct held_devices *held = &holders->all[i];
 
-                if (held->holder.is_doubtful && !is_named(names, count, held->resource))
+                if (held->holder.is_doubtful && !holders_is_named(names, count, held->resource))
                         names[count++] = arena_strdup(arena, held->resource);
         }
         *ret = names;
@@ -367,7 +369,7 @@ static struct allocations_held own_devices(
         own.devices = devices = ARENA_ARRAY(arena, const char *, held->n_devices);
         own.n_devices = 0;
         for (size_t i = 0; i < held->n_devices; i++)
-                if (!find_first(holders, held, i))
+                if (!holders_find_first(holders, held, i))
                         devices[own.n_devices++] = held->devices[i];
         return own;
 }

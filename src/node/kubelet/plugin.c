@@ -107,7 +107,7 @@ static void for_each_stream(struct plugin *plugin, void (*visit)(struct plugin *
         }
 }
 
-static void send_list(struct plugin *plugin, struct rpc_call *call)
+static void plugin_send_list(struct plugin *plugin, struct rpc_call *call)
 {
         rpc_call_send_latest(call, plugin->packed);
         rpc_call_flush(call);
@@ -158,7 +158,7 @@ static const struct rpc_method methods[] = {
 /* ---- registration ---- */
 
 /* Logs once when the reason changes, not once per retry. */
-static void report_failure(struct plugin *plugin, const char *text)
+static void plugin_report_failure(struct plugin *plugin, const char *text)
 {
         enum log_level level = strcmp(plugin->last_failure, text) == 0 ? LOG_DEBUG : LOG_WARN;
 
@@ -167,13 +167,13 @@ static void report_failure(struct plugin *plugin, const char *text)
                 LOG_STR("error", text));
 }
 
-static void on_registered(struct rpc_call *call UNUSED, enum rpc_status status, const char *text, void *data)
+static void plugin_on_registered(struct rpc_call *call UNUSED, enum rpc_status status, const char *text, void *data)
 {
         struct plugin *plugin = data;
         _free_ char *outcome = NULL;
 
         if (!plugin->client)
-                return; /* withdrawn by close_server() */
+                return; /* withdrawn by plugin_close_server() */
         rpc_client_close(TAKE_PTR(plugin->client));
         if (status == RPC_OK) {
                 struct device_list_counts counts = device_list_count(&plugin->list);
@@ -186,7 +186,7 @@ static void on_registered(struct rpc_call *call UNUSED, enum rpc_status status, 
                 return;
         }
         outcome = xasprintf("Register on '%s': %s: %s", plugin->place->kubelet_socket, rpc_status_name(status), text);
-        report_failure(plugin, outcome);
+        plugin_report_failure(plugin, outcome);
         plugin_step(plugin, REGISTRATION_REGISTER_FAILED);
 }
 
@@ -211,7 +211,7 @@ static int call_register(struct plugin *plugin, struct error *err)
 {
         const char *path = rpc_server_path(plugin->server);
         const struct rpc_client_options options = {0};
-        const struct rpc_handlers handlers = {.ended = on_registered};
+        const struct rpc_handlers handlers = {.ended = plugin_on_registered};
         struct rpc_message *request;
 
         if (rpc_client_new(&plugin->client, plugin->place->loop, plugin->place->kubelet_socket, &options, err) < 0)
@@ -228,14 +228,14 @@ static void plugin_serve(struct plugin *plugin)
         struct error err;
 
         if (listen_on_new_socket(plugin, &err) < 0) {
-                report_failure(plugin, err.text);
+                plugin_report_failure(plugin, err.text);
                 plugin_step(plugin, REGISTRATION_REGISTER_FAILED);
                 return;
         }
         if (!plugin->place->kubelet_socket)
                 return; /* no registration: serve any client that connects */
         if (call_register(plugin, &err) < 0) {
-                report_failure(plugin, err.text);
+                plugin_report_failure(plugin, err.text);
                 plugin_step(plugin, REGISTRATION_REGISTER_FAILED);
         }
 }
@@ -251,7 +251,7 @@ static void on_nothing_to_close(uv_timer_t *timer)
         plugin_step(container_of(timer, struct plugin, timer), REGISTRATION_SERVER_CLOSED);
 }
 
-static void close_server(struct plugin *plugin)
+static void plugin_close_server(struct plugin *plugin)
 {
         struct rpc_server *server = TAKE_PTR(plugin->server);
 
@@ -277,7 +277,7 @@ static void plugin_free(void *context)
         closed(data);
 }
 
-static void on_timeout(uv_timer_t *timer)
+static void plugin_on_timeout(uv_timer_t *timer)
 {
         plugin_step(container_of(timer, struct plugin, timer), REGISTRATION_TIMEOUT);
 }
@@ -304,7 +304,7 @@ static void plugin_step(struct plugin *plugin, enum registration_event event)
         if (previous != after)
                 uv_timer_stop(&plugin->timer);
         if (action.timeout_ms)
-                uv_timer_start(&plugin->timer, on_timeout, action.timeout_ms, 0);
+                uv_timer_start(&plugin->timer, plugin_on_timeout, action.timeout_ms, 0);
         switch (action.command) {
         case REGISTRATION_NOTHING:
                 break;
@@ -312,7 +312,7 @@ static void plugin_step(struct plugin *plugin, enum registration_event event)
                 plugin_serve(plugin);
                 break;
         case REGISTRATION_CLOSE:
-                close_server(plugin);
+                plugin_close_server(plugin);
                 break;
         case REGISTRATION_DONE:
                 closing_close(&plugin->closing, &plugin->timer);
@@ -352,7 +352,7 @@ static void publish(struct plugin *plugin)
         }
         rpc_message_unref(plugin->packed);
         plugin->packed = packed;
-        for_each_stream(plugin, send_list);
+        for_each_stream(plugin, plugin_send_list);
         if (counts.reserved)
                 log_info("devices", LOG_STR("resource", plugin->name), LOG_UINT("healthy", counts.healthy),
                         LOG_UINT("unhealthy", counts.unhealthy), LOG_UINT("reserved", counts.reserved));
@@ -365,7 +365,7 @@ bool plugin_repeat(struct plugin *plugin)
 {
         if (!plugin->packed || !plugin->watch)
                 return false;
-        for_each_stream(plugin, send_list);
+        for_each_stream(plugin, plugin_send_list);
         return true;
 }
 
@@ -378,7 +378,7 @@ struct question {
         size_t n_unhealthy;
 };
 
-static bool ask_health(const struct unit *unit, void *data)
+static bool plugin_ask_health(const struct unit *unit, void *data)
 {
         struct question *question = data;
         const struct device_list *list = &question->plugin->list;
@@ -406,8 +406,8 @@ void plugin_set_resource(struct plugin *plugin, const struct plan *plan, const s
 
         plugin->asks_at_start = mps_limits_at_start(plan, resource);
         requests_set_resource(&plugin->requests, plan, resource);
-        if (device_list_update(
-                    &plugin->list, resource, ask_health, &question, requests_unavailable(&plugin->requests, resource)))
+        if (device_list_update(&plugin->list, resource, plugin_ask_health, &question,
+                    requests_unavailable(&plugin->requests, resource)))
                 publish(plugin);
         log_unhealthy(&question);
 }
@@ -428,7 +428,7 @@ void plugin_refresh(struct plugin *plugin, device_list_health_fn *health, void *
         _free_ const struct unit **unhealthy = xcalloc(n_units, sizeof(*unhealthy));
         struct question question = {.plugin = plugin, .health = health, .data = data, .unhealthy = unhealthy};
 
-        if (device_list_refresh(&plugin->list, ask_health, &question,
+        if (device_list_refresh(&plugin->list, plugin_ask_health, &question,
                     requests_unavailable(&plugin->requests, plugin->list.resource)))
                 publish(plugin);
         log_unhealthy(&question);

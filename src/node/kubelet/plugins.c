@@ -284,7 +284,7 @@ static void set_serving(struct plugins *plugins, bool is_serving)
                 plugins->on_serving(is_serving, plugins->data);
 }
 
-static void give_way(struct plugins *plugins)
+static void plugins_give_way(struct plugins *plugins)
 {
         _free_ char *reason = xasprintf(
                 "another warpshare agent holds the lock on '%s'; taking over when it ends", plugins->directory);
@@ -318,7 +318,7 @@ static void take_lock(struct plugins *plugins)
                 return;
         }
         if (rc == LOCK_BUSY)
-                give_way(plugins);
+                plugins_give_way(plugins);
         else
                 report_lock(plugins, "not serving yet", err.text); /* the watch reports when the directory is there */
 }

@@ -43,7 +43,7 @@ static void free_questions(struct list *questions)
         }
 }
 
-static void free_all(struct pod_resources *pods)
+static void pod_resources_free_all(struct pod_resources *pods)
 {
         free_questions(&pods->asked);
         free_questions(&pods->sent);
@@ -52,7 +52,7 @@ static void free_all(struct pod_resources *pods)
         free(pods);
 }
 
-static enum error_kind kind_of(enum rpc_status status)
+static enum error_kind pod_resources_kind_of(enum rpc_status status)
 {
         switch (status) {
         case RPC_DEADLINE_EXCEEDED:
@@ -85,7 +85,7 @@ static void pod_resources_deliver(struct pod_resources *pods, const struct error
         }
         pods->is_delivering = false;
         if (pods->is_closed) {
-                free_all(pods);
+                pod_resources_free_all(pods);
                 return;
         }
         arena_done(&pods->arena);
@@ -111,7 +111,7 @@ static void on_ended(struct rpc_call *call UNUSED, enum rpc_status status, const
         if (pods->is_closed)
                 return;
         if (status != RPC_OK)
-                error_raise(failure, kind_of(status), "%s: %s", rpc_status_name(status), text);
+                error_raise(failure, pod_resources_kind_of(status), "%s: %s", rpc_status_name(status), text);
         else if (pods->n_messages == 0)
                 error_raise(failure, ERROR_INVALID, "no answer");
         if (!failure->kind) {
@@ -189,7 +189,7 @@ void pod_resources_close(struct pod_resources *pods)
         pods->is_closed = true;
         rpc_client_close(TAKE_PTR(pods->client));
         if (!pods->is_delivering)
-                free_all(pods);
+                pod_resources_free_all(pods);
 }
 
 void pod_resources_list(struct pod_resources *pods, pod_list_fn *done, void *data)

@@ -30,7 +30,7 @@ static struct registration_action registration_serve(struct registration *regist
         return action(REGISTRATION_SERVE, 0);
 }
 
-static struct registration_action close_server(struct registration *registration, bool at_once)
+static struct registration_action kubelet_registration_close_server(struct registration *registration, bool at_once)
 {
         registration->state = REGISTRATION_CLOSING;
         registration->at_once = at_once;
@@ -51,7 +51,7 @@ static struct registration_action registration_stop(struct registration *registr
         case REGISTRATION_CALLING:
         case REGISTRATION_ACCEPTED:
         case REGISTRATION_WATCHED:
-                return close_server(registration, false);
+                return kubelet_registration_close_server(registration, false);
         case REGISTRATION_CLOSING:
                 return action(REGISTRATION_NOTHING, 0);
         default:
@@ -96,7 +96,7 @@ static struct registration_action kubelet_came(struct registration *registration
         case REGISTRATION_ACCEPTED:
         case REGISTRATION_WATCHED:
                 registration->failures = 0;
-                return close_server(registration, true);
+                return kubelet_registration_close_server(registration, true);
         case REGISTRATION_CLOSING:
                 registration->at_once = !registration->stopping;
                 return action(REGISTRATION_NOTHING, 0);
@@ -130,7 +130,7 @@ struct registration_action registration_step(
                 if (state == REGISTRATION_WATCHED) {
                         if (now_ms - registration->watched_since >= REGISTRATION_STABLE_MS)
                                 registration->failures = 0;
-                        return close_server(registration, false);
+                        return kubelet_registration_close_server(registration, false);
                 }
                 break;
         case REGISTRATION_REGISTER_OK:
@@ -139,12 +139,12 @@ struct registration_action registration_step(
                 if (registration->watch_open)
                         return watched(registration, now_ms);
                 if (registration->watch_lost)
-                        return close_server(registration, false);
+                        return kubelet_registration_close_server(registration, false);
                 registration->state = REGISTRATION_ACCEPTED;
                 return action(REGISTRATION_NOTHING, REGISTRATION_WATCH_TIMEOUT_MS);
         case REGISTRATION_REGISTER_FAILED:
                 if (state == REGISTRATION_CALLING)
-                        return close_server(registration, false);
+                        return kubelet_registration_close_server(registration, false);
                 break;
         case REGISTRATION_SERVER_CLOSED:
                 if (state == REGISTRATION_CLOSING)
@@ -152,7 +152,7 @@ struct registration_action registration_step(
                 break;
         case REGISTRATION_TIMEOUT:
                 if (state == REGISTRATION_ACCEPTED)
-                        return close_server(registration, false);
+                        return kubelet_registration_close_server(registration, false);
                 if (state == REGISTRATION_WAITING)
                         return waited(registration);
                 break;

@@ -167,7 +167,7 @@ static void let_go(struct request *request)
         arena_done(&request->arena);
 }
 
-static void free_unless_known(struct request *request)
+static void requests_free_unless_known(struct request *request)
 {
         assert(!request->requests);
         if (!request->call && !request->is_asked)
@@ -184,7 +184,7 @@ static void on_requests_call_ended(struct rpc_call *call UNUSED, void *data)
                         LOG_STR("method", "Allocate"));
                 let_go(request);
         }
-        free_unless_known(request);
+        requests_free_unless_known(request);
 }
 
 /* The log line for a part of an allocation; it must not refer to the plan, which may be freed before. */
@@ -250,7 +250,7 @@ static void requests_finish(struct request *request)
                 rpc_call_flush(call);
         } else {
                 request->call = NULL; /* it did not ask for a notification of its end */
-                free_unless_known(request);
+                requests_free_unless_known(request);
         }
 }
 
@@ -262,7 +262,7 @@ static void requests_fail(struct request *request, const struct error *err)
 
 /* ---- Allocate: waiting ---- */
 
-static struct request *first_of(const struct requests *requests)
+static struct request *requests_first_of(const struct requests *requests)
 {
         return list_is_empty(&requests->waiting) ? NULL : container_of(requests->waiting.next, struct request, link);
 }
@@ -273,7 +273,7 @@ static void on_requests_timer(uv_timer_t *timer)
         uint64_t now = uv_now(requests->options.loop);
         struct request *first;
 
-        while ((first = first_of(requests)) && first->deadline <= now) {
+        while ((first = requests_first_of(requests)) && first->deadline <= now) {
                 struct error err;
 
                 error_raise(&err, ERROR_TIMEOUT,
@@ -365,7 +365,7 @@ static void on_bound(const struct error *err, const struct allocate_binding *bin
         assert(request->is_asked && (!err || err->kind));
         request->is_asked = false;
         if (!request->requests) {
-                free_unless_known(request);
+                requests_free_unless_known(request);
                 return;
         }
         if (err)
@@ -478,7 +478,7 @@ void requests_close(struct requests *requests, struct closing *closing)
 
         requests->resource = requests->previous_resource = NULL;
         say_withdrawn(requests, &err);
-        while ((first = first_of(requests)))
+        while ((first = requests_first_of(requests)))
                 requests_fail(first, &err);
         write_reported(requests);
         closing_close(closing, &requests->timer);

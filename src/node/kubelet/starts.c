@@ -14,7 +14,7 @@ struct start {
         bool is_handled; /* the handler has returned: an answer must be flushed from then on */
 };
 
-static void free_unless_known(struct start *start)
+static void starts_free_unless_known(struct start *start)
 {
         if (start->call || start->is_asked)
                 return;
@@ -30,7 +30,7 @@ static void on_starts_call_ended(struct rpc_call *call UNUSED, void *data)
         if (start->is_asked)
                 log_info("request given up by kubelet", LOG_STR("resource", start->resource),
                         LOG_STR("method", "PreStartContainer"));
-        free_unless_known(start);
+        starts_free_unless_known(start);
 }
 
 static void answer_start(struct rpc_call *call, const char *resource, const struct error *err)
@@ -51,7 +51,7 @@ static void on_started(const struct error *err, void *context)
 
         start->is_asked = false;
         if (!call) {
-                free_unless_known(start);
+                starts_free_unless_known(start);
                 return;
         }
         answer_start(call, start->resource, err);

@@ -26,7 +26,7 @@ struct parts {
 
 /* ---- parts ---- */
 
-static const struct unit *find_unit(const struct plan *plan, const struct gpu *gpu, const struct mig_device *mig,
+static const struct unit *gpus_find_unit(const struct plan *plan, const struct gpu *gpu, const struct mig_device *mig,
         const struct resource **ret_resource)
 {
         for (size_t i = 0; plan && i < plan->n_resources; i++)
@@ -42,7 +42,7 @@ static struct part make_part(const struct plan *plan, const struct gpu *gpu, con
 {
         struct part part = {.gpu = gpu, .mig = mig, .replicas = plan ? 0 : 1};
         const struct resource *resource = NULL;
-        const struct unit *unit = find_unit(plan, gpu, mig, &resource);
+        const struct unit *unit = gpus_find_unit(plan, gpu, mig, &resource);
 
         /* So NVIDIA's program has it: nothing is to be had of a GPU in MIG mode as a whole. */
         if (!mig && gpu->mig_enabled)

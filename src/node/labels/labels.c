@@ -88,7 +88,7 @@ void label_set_warn(const struct label_set *set, const char *format, ...)
         va_end(args);
 }
 
-static void grow(struct label_set *set)
+static void labels_grow(struct label_set *set)
 {
         size_t capacity = set->capacity ? set->capacity * 2 : 64;
         struct label *items = ARENA_ARRAY(set->arena, struct label, capacity);
@@ -111,7 +111,7 @@ static void labels_put(struct label_set *set, const char *key, char *value)
         while (at < set->count && strcmp(set->items[at].key, key) != 0)
                 at++;
         if (at == set->capacity)
-                grow(set);
+                labels_grow(set);
         set->items[at] = (struct label){key, make_legal(value)};
         set->count = MAX(set->count, at + 1);
 }
@@ -134,7 +134,7 @@ void label_set_put_of(struct label_set *set, const char *resource, const char *w
         va_end(args);
 }
 
-static int compare(const void *a, const void *b)
+static int labels_compare(const void *a, const void *b)
 {
         return strcmp(((const struct label *)a)->key, ((const struct label *)b)->key);
 }
@@ -165,7 +165,7 @@ void labels_build(struct labels *ret, struct arena *arena, const struct labels_i
                 labels_put_shares(&set);
         }
         if (set.count)
-                qsort(set.items, set.count, sizeof(*set.items), compare);
+                qsort(set.items, set.count, sizeof(*set.items), labels_compare);
         *ret = (struct labels){set.items, set.count};
 }
 

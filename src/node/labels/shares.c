@@ -23,7 +23,7 @@ struct worth {
         bool has_slices; /* of time: nobody limits what a container takes of memory and threads */
 };
 
-static void add_unit(
+static void shares_add_unit(
         struct worth *worth, const struct plan *plan, const struct resource *resource, const struct unit *unit)
 {
         struct share share = share_of(resource, unit, 1);
@@ -43,7 +43,7 @@ static void add_unit(
         worth->lacks_limits = worth->lacks_limits || !share_limits_memory(unit);
 }
 
-static void put_resource(struct label_set *set, const struct plan *plan, const struct resource *resource)
+static void shares_put_resource(struct label_set *set, const struct plan *plan, const struct resource *resource)
 {
         const char *slash = strchr(resource->name, '/');
         const char *name = arena_printf(set->arena, LABELS_PREFIX "%s", slash ? slash + 1 : resource->name);
@@ -55,7 +55,7 @@ static void put_resource(struct label_set *set, const struct plan *plan, const s
                 .tier = MPS_TIER_NAMESPACE};
 
         for (size_t i = 0; i < resource->n_units; i++)
-                add_unit(&worth, plan, resource, &resource->units[i]);
+                shares_add_unit(&worth, plan, resource, &resource->units[i]);
         label_set_put_of(set, name, "sharing", "%s", sharing_strategy_name(resource->strategy));
         label_set_put_of(set, name, "most", "%u", worth.most);
         if (!worth.has_slices) {
@@ -77,5 +77,5 @@ void labels_put_shares(struct label_set *set)
         const struct plan *plan = set->input->plan;
 
         for (size_t i = 0; plan && i < plan->n_resources; i++)
-                put_resource(set, plan, &plan->resources[i]);
+                shares_put_resource(set, plan, &plan->resources[i]);
 }

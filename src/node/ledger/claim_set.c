@@ -171,7 +171,7 @@ static void on_claim_made(const struct error *err, const struct mps_allocation *
                 claim_answer(claim, CLAIM_FAILED);
 }
 
-static void make_device(struct claim_device *device)
+static void claim_set_make_device(struct claim_device *device)
 {
         struct claim *claim = device->claim;
         const struct ledger_core *core = claim->core;
@@ -203,7 +203,7 @@ static void claim_make(struct claim *claim)
         claim->state = CLAIM_MAKING;
         for (size_t i = 0; i < claim->asked.n_devices; i++)
                 if (claim->asked.devices[i].is_shared)
-                        make_device(&claim->devices[i]);
+                        claim_set_make_device(&claim->devices[i]);
         if (claim->n_awaited == 0)
                 claim_answer(claim, CLAIM_FAILED);
 }
@@ -282,8 +282,8 @@ struct taken {
 };
 
 /* Adds what |claim| has of the unit of |device|. */
-static int take(struct taken *taken, const struct ledger_claim *claim, const struct ledger_claim_device *device,
-        struct error *err)
+static int claim_set_take(struct taken *taken, const struct ledger_claim *claim,
+        const struct ledger_claim_device *device, struct error *err)
 {
         for (size_t i = 0; i < claim->n_devices; i++) {
                 const struct ledger_claim_device *beside = &claim->devices[i];
@@ -329,10 +329,10 @@ int claim_set_check_fit(const struct claim_set *set, const struct ledger_claim *
                         if (holder->state == CLAIM_REFUSED || strcmp(other->uid, claim->uid) == 0 ||
                                 (is_over && is_over(other->uid, data)))
                                 continue;
-                        if (take(&taken, other, device, err) < 0)
+                        if (claim_set_take(&taken, other, device, err) < 0)
                                 return -1;
                 }
-                if (take(&taken, claim, device, err) < 0 || check_taken(set->core, &taken, device, err) < 0)
+                if (claim_set_take(&taken, claim, device, err) < 0 || check_taken(set->core, &taken, device, err) < 0)
                         return -1;
         }
         return 0;

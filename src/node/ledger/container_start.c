@@ -40,7 +40,7 @@ static void add_part(
                         (struct mps_part){shared->resource, unit, replicas, share_of(shared->resource, unit, replicas)};
 }
 
-static const struct allocation *find_allocation(const struct mps_resource *shared, const char *id)
+static const struct allocation *container_start_find_allocation(const struct mps_resource *shared, const char *id)
 {
         for (size_t i = 0; i < allocations_count(shared->allocations); i++)
                 if (strcmp(allocations_get(shared->allocations, i)->id, id) == 0)
@@ -62,7 +62,7 @@ static void add_parts(struct starting *starting, const struct mps_resource *shar
 }
 
 /* The allocation of an answer that names a device of its own, or NULL. */
-static const char *device_of(struct arena *arena, const char *answer)
+static const char *container_start_device_of(struct arena *arena, const char *answer)
 {
         const char *allocation = NULL;
         const char *texts = NULL;
@@ -75,7 +75,7 @@ static const char *device_of(struct arena *arena, const char *answer)
         return allocation;
 }
 
-static void add_allocation(
+static void container_start_add_allocation(
         struct starting *starting, const char *resource, const char *const *ids, size_t n_ids, const char *allocation)
 {
         const struct mps_resource *shared =
@@ -85,7 +85,8 @@ static void add_allocation(
         if (!shared)
                 return;
         add_parts(starting, shared,
-                allocation ? find_allocation(shared, allocation) : allocations_of_device(shared->allocations, ids[0]),
+                allocation ? container_start_find_allocation(shared, allocation)
+                           : allocations_of_device(shared->allocations, ids[0]),
                 ids, n_ids);
         if (allocation && starting->n_parts > n_previous)
                 starting->allocations[starting->n_allocations++] = allocation;
@@ -167,11 +168,11 @@ static bool is_of_container(const struct checkpoint_entry *a, const struct check
         return strcmp(a->pod_uid, b->pod_uid) == 0 && strcmp(a->container, b->container) == 0;
 }
 
-static void add_entry(struct starting *starting, const struct checkpoint_entry *entry)
+static void container_start_add_entry(struct starting *starting, const struct checkpoint_entry *entry)
 {
         starting->entries[starting->n_entries++] = *entry;
-        add_allocation(
-                starting, entry->resource, entry->devices, entry->n_devices, device_of(starting->arena, entry->answer));
+        container_start_add_allocation(starting, entry->resource, entry->devices, entry->n_devices,
+                container_start_device_of(starting->arena, entry->answer));
 }
 
 static int make_container(struct container_start *start, const struct checkpoint *record,
@@ -190,10 +191,10 @@ static int make_container(struct container_start *start, const struct checkpoint
                         continue;
                 start_begin(&alone, start, &arena, false, 1);
                 alone.is_running = is_running;
-                add_entry(&alone, entry);
+                container_start_add_entry(&alone, entry);
                 if (make_devices(&alone, err) < 0)
                         return -1;
-                add_entry(&node, entry);
+                container_start_add_entry(&node, entry);
         }
         return make_devices(&node, err);
 }
@@ -235,9 +236,9 @@ static int make_by_allocations(
                 LOG_STR("resource", resource), LOG_STR("allocation", allocation->id),
                 LOG_STR("record", holdings_record_path(&core->holdings)));
         start_begin(&node, start, &arena, true, 1);
-        add_allocation(&node, resource, ids, n_ids, allocation->id);
+        container_start_add_allocation(&node, resource, ids, n_ids, allocation->id);
         start_begin(&alone, start, &arena, false, 1);
-        add_allocation(&alone, resource, ids, n_ids, allocation->id);
+        container_start_add_allocation(&alone, resource, ids, n_ids, allocation->id);
         return make_devices(&node, err) < 0 ? -1 : make_devices(&alone, err);
 }
 
@@ -263,7 +264,7 @@ static void sweep(const struct ledger_core *core, struct arena *arena, const str
         struct kept kept = {.devices = ARENA_ARRAY(arena, const char *, record->n_entries)};
 
         for (size_t i = 0; i < record->n_entries; i++) {
-                const char *device = device_of(arena, record->entries[i].answer);
+                const char *device = container_start_device_of(arena, record->entries[i].answer);
 
                 if (device)
                         kept.devices[kept.n_devices++] = device;
@@ -338,7 +339,7 @@ void container_start_all(struct container_start *start)
         if (!holdings_read_record(&start->core->holdings, &arena, &record))
                 return;
         for (size_t i = 0; i < record.n_entries; i++)
-                if (device_of(&arena, record.entries[i].answer) &&
+                if (container_start_device_of(&arena, record.entries[i].answer) &&
                         !container_start_is_declared(start->core, &record.entries[i]) &&
                         make_container(start, &record, &record.entries[i], false, &err) < 0)
                         log_warn("a container that has shares of several resources cannot be restarted", LOG_ERR(&err));

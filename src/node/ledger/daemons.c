@@ -6,7 +6,7 @@ int daemons_init(struct daemons *daemons, const struct mps_link_options *link, s
         return mps_link_new(&daemons->link, link, err);
 }
 
-static void forget_wanted(struct daemons *daemons)
+static void daemons_forget_wanted(struct daemons *daemons)
 {
         arena_done(&daemons->wanted_arena);
         daemons->wanted = (struct mps_wanted){0};
@@ -20,7 +20,7 @@ static void forget_renewed(struct daemons *daemons)
 
 void daemons_done(struct daemons *daemons)
 {
-        forget_wanted(daemons);
+        daemons_forget_wanted(daemons);
         forget_renewed(daemons);
 }
 
@@ -95,7 +95,7 @@ void daemons_want(struct daemons *daemons, const struct mps_wanted *wanted)
 
         note_renewed(daemons, wanted);
         daemons->generation++;
-        forget_wanted(daemons);
+        daemons_forget_wanted(daemons);
         copies = ARENA_ARRAY(&daemons->wanted_arena, struct mps_daemon_wanted, wanted->n_daemons);
         for (size_t i = 0; i < wanted->n_daemons; i++)
                 mps_daemon_wanted_copy(&copies[i], &daemons->wanted_arena, &wanted->daemons[i]);
@@ -109,7 +109,7 @@ void daemons_send(const struct daemons *daemons)
 
 void daemons_forget(struct daemons *daemons)
 {
-        forget_wanted(daemons);
+        daemons_forget_wanted(daemons);
         mps_link_forget(daemons->link);
 }
 

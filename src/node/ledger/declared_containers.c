@@ -41,7 +41,7 @@ void declared_containers_forget_ended(struct declared_containers *containers)
         }
 }
 
-static void drop_annotations(struct declared *said)
+static void declared_containers_drop_annotations(struct declared *said)
 {
         if (!said->has_own_threads)
                 said->threads_permille = 0;
@@ -60,7 +60,7 @@ static struct declared_container *declared_container_new(struct declared_contain
         if (pod)
                 now->said = declared_read(&now->arena, pod, entry->container);
         if (previous && previous->is_ours && !previous->said.is_known && !is_start)
-                drop_annotations(&now->said);
+                declared_containers_drop_annotations(&now->said);
         if (previous)
                 free_container(previous);
         list_append(&containers->all, &now->link);
@@ -78,13 +78,13 @@ struct declared_container *declared_containers_note(struct declared_containers *
                 container = declared_container_new(containers, entry, pod, is_start, container);
         container->read_at = ledger_clock(containers->core);
         if (!is_applied)
-                drop_annotations(&container->said);
+                declared_containers_drop_annotations(&container->said);
         return container;
 }
 
 /* ---- what they have ---- */
 
-static struct declared_unit *find_unit(const struct declared_container *container, const char *uuid)
+static struct declared_unit *declared_containers_find_unit(const struct declared_container *container, const char *uuid)
 {
         for (size_t i = 0; i < container->n_units; i++)
                 if (strcmp(container->units[i].uuid, uuid) == 0)
@@ -94,7 +94,7 @@ static struct declared_unit *find_unit(const struct declared_container *containe
 
 static void note_unit(struct declared_container *container, const char *uuid, struct share share)
 {
-        struct declared_unit *known = find_unit(container, uuid);
+        struct declared_unit *known = declared_containers_find_unit(container, uuid);
         struct declared_unit *units;
 
         if (known) {
@@ -133,7 +133,7 @@ const struct declared_container *declared_containers_find_holder(
 struct share declared_container_share(const struct declared_container *container, const struct resource *resource,
         const struct unit *unit, unsigned int replicas)
 {
-        const struct declared_unit *known = container ? find_unit(container, unit->uuid) : NULL;
+        const struct declared_unit *known = container ? declared_containers_find_unit(container, unit->uuid) : NULL;
 
         return known ? known->share : share_of(resource, unit, replicas);
 }

@@ -126,7 +126,7 @@ static void finish_read(struct pod_read *read, const json_t *pod, const char *re
                 declared_room_report(pods->room);
 }
 
-static void on_pod(const struct kube_answer *answer, void *data)
+static void declared_pods_on_pod(const struct kube_answer *answer, void *data)
 {
         struct pod_read *read = data;
         const char *uid = object_text(answer->object, "metadata", "uid", NULL);
@@ -141,7 +141,7 @@ static void on_pod(const struct kube_answer *answer, void *data)
 }
 
 /* A client without credentials does not count time (net/kube/client.h), so each read has a deadline of its own. */
-static void on_timer(uv_timer_t *timer)
+static void declared_pods_on_timer(uv_timer_t *timer)
 {
         struct declared_pods *pods = container_of(timer, struct declared_pods, timer);
         bool is_any = false;
@@ -161,7 +161,7 @@ static void on_timer(uv_timer_t *timer)
 }
 
 /* |holder| has its names. */
-static void read_named(struct pod_read *read, const struct holder *holder)
+static void declared_pods_read_named(struct pod_read *read, const struct holder *holder)
 {
         const struct ledger_core *core = read->pods->core;
         _free_ char *collection = object_collection("/api/v1", holder->pod_namespace, "pods");
@@ -172,11 +172,13 @@ static void read_named(struct pod_read *read, const struct holder *holder)
                 .name = arena_strdup(&read->arena, holder->pod),
                 .uid = arena_strdup(&read->arena, holder->pod_uid)};
         read->deadline = ledger_clock(core) + READ_MS;
-        read->call = kube_client_send(core->options.client,
-                &(struct kube_request){
-                        .method = KUBE_GET, .path = path, .timeout_ms = READ_MS, .done = on_pod, .data = read});
+        read->call = kube_client_send(core->options.client, &(struct kube_request){.method = KUBE_GET,
+                                                                    .path = path,
+                                                                    .timeout_ms = READ_MS,
+                                                                    .done = declared_pods_on_pod,
+                                                                    .data = read});
         if (!uv_is_active((uv_handle_t *)timer))
-                uv_timer_start(timer, on_timer, TICK_MS, TICK_MS);
+                uv_timer_start(timer, declared_pods_on_timer, TICK_MS, TICK_MS);
 }
 
 static void on_declared_listed(const struct error *err, void *data)
@@ -191,7 +193,7 @@ static void on_declared_listed(const struct error *err, void *data)
                 finish_read(read, NULL, err ? err->text : "kubelet's list of pods does not have this pod");
                 return;
         }
-        read_named(read, holder);
+        declared_pods_read_named(read, holder);
 }
 
 static struct pod_read *new_read(struct declared_pods *pods)
@@ -300,7 +302,7 @@ void declared_pods_read_next(struct declared_pods *pods)
                 return;
         holder = find_unread(pods);
         if (holder)
-                read_named(new_read(pods), holder);
+                declared_pods_read_named(new_read(pods), holder);
 }
 
 /* ---- begin and end ---- */

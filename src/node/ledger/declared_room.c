@@ -39,7 +39,7 @@ static bool has_any_of(
 }
 
 /* It is the container's own, or of one of its pod that runs before or after it. */
-static bool is_of(const struct checkpoint *container, const struct mps_resource *shared,
+static bool declared_room_is_of(const struct checkpoint *container, const struct mps_resource *shared,
         const struct allocation *allocation, const struct holder *holder)
 {
         for (size_t i = 0; i < container->n_entries; i++)
@@ -75,7 +75,7 @@ static uint64_t sum_of(
                 container = declared_containers_find_holder(room->containers, holder);
                 if ((container && container->is_refused) ||
                         has_not_started(room->containers, shared, allocation, holder) ||
-                        (except && is_of(except, shared, allocation, holder)))
+                        (except && declared_room_is_of(except, shared, allocation, holder)))
                         continue;
                 mib = declared_container_share(container, shared->resource, own, replicas).memory_mib;
                 sum += mib;
@@ -132,7 +132,8 @@ static void report_excess(const struct declared_room *room, const struct unit *u
         pod_events_report(room->pod_events, unit->uuid, NODE_EVENT_DECLARED_TOO_MUCH, text);
 }
 
-static void report_unit(const struct declared_room *room, const struct unit *unit, struct map *now, struct arena *arena)
+static void declared_room_report_unit(
+        const struct declared_room *room, const struct unit *unit, struct map *now, struct arena *arena)
 {
         _cleanup_(strbuf_done) struct strbuf pods = STRBUF_INIT;
         uint64_t usable = unit->shared ? budget_usable_mib(unit) : 0;
@@ -159,7 +160,7 @@ void declared_room_report(struct declared_room *room)
         for (size_t i = 0; i < count; i++)
                 for (size_t j = 0; j < all[i].resource->n_units; j++)
                         if (all[i].resource->provisioning == PROVISIONING_DECLARED)
-                                report_unit(room, &all[i].resource->units[j], &now, &arena);
+                                declared_room_report_unit(room, &all[i].resource->units[j], &now, &arena);
         declared_room_forget(room);
         room->exceeded = now;
         room->arena = arena;

@@ -26,7 +26,7 @@ void mps_faults_done(struct mps_faults *faults)
         *faults = (struct mps_faults)MPS_FAULTS_INIT;
 }
 
-static enum mps_fault_kind kind_of(const struct mps_daemon_status *daemon)
+static enum mps_fault_kind faults_kind_of(const struct mps_daemon_status *daemon)
 {
         for (size_t i = 0; i < daemon->n_servers; i++)
                 if (text_is_same(daemon->servers[i].status, "FAULT"))
@@ -55,7 +55,7 @@ void mps_faults_follow(struct mps_faults *faults, const struct mps_status *statu
                 if (previous)
                         *count = *previous;
                 if (daemon->state == MPS_FAULT && !count->is_at_fault)
-                        count->totals[kind_of(daemon)]++;
+                        count->totals[faults_kind_of(daemon)]++;
                 count->is_at_fault = daemon->state == MPS_FAULT || (count->is_at_fault && daemon->state != MPS_READY);
                 count->daemon = xstrdup(daemon->name);
                 count->resource = xstrdup(daemon->resource);

@@ -11,7 +11,7 @@
  */
 #define GUESSED_ID_LENGTH ((size_t)17)
 
-static bool is_known(const struct allocation *allocation)
+static bool granted_is_known(const struct allocation *allocation)
 {
         return !allocation->is_guess && strlen(allocation->id) != GUESSED_ID_LENGTH;
 }
@@ -31,7 +31,7 @@ static bool makes_any(const struct ledger_core *core, const struct mps_resource 
 }
 
 /* False: its share is not known, or not while its unit is away. */
-static bool add_allocation(const struct ledger_core *core, const struct mps_resources_allocation *of,
+static bool granted_add_allocation(const struct ledger_core *core, const struct mps_resources_allocation *of,
         struct arena *arena, struct mps_allocation_request *ret, size_t *ret_count)
 {
         const struct resource *resource = of->shared->resource;
@@ -41,7 +41,7 @@ static bool add_allocation(const struct ledger_core *core, const struct mps_reso
 
         if (!makes_any(core, of->shared))
                 return true;
-        if (!is_known(allocation) || !unit || unit->is_kept)
+        if (!granted_is_known(allocation) || !unit || unit->is_kept)
                 return false;
         if (!is_made(core, of->shared, unit))
                 return true;
@@ -115,7 +115,7 @@ void granted_send(const struct ledger_core *core, const struct claim_set *claims
         size_t count = 0;
 
         for (size_t i = 0; is_whole && i < n_all; i++)
-                is_whole = add_allocation(core, &all[i], &scratch, requests, &count);
+                is_whole = granted_add_allocation(core, &all[i], &scratch, requests, &count);
         is_whole = is_whole && claim_set_add_made(claims, &scratch, requests, &count);
         mps_link_hold(daemons_link(&core->daemons), is_whole ? requests : NULL, count);
         granted_send_names(core, claims);

@@ -81,7 +81,7 @@ const char *holdings_record_path(const struct holdings *holdings)
  * it show that kubelet does not answer. A kubelet that does not run has neither of its sockets, and makes both when it
  * comes.
  */
-static void check_socket(struct holdings *holdings)
+static void holdings_check_socket(struct holdings *holdings)
 {
         struct error err;
 
@@ -106,7 +106,7 @@ static bool is_mounted(const struct holdings *holdings)
 }
 
 /* False: kubelet's list cannot be had, because its folder is not mounted here, or kubelet has refused for a minute. */
-static bool can_ask(const struct holdings *holdings)
+static bool holdings_can_ask(const struct holdings *holdings)
 {
         const struct holdings_pace *pace = &holdings->pace;
 
@@ -198,7 +198,7 @@ bool holdings_renew_record(struct holdings *holdings)
         return renew_record(holdings, true);
 }
 
-static void take_list(struct holdings *holdings, const struct pod_list *list, int64_t asked_at)
+static void holdings_take_list(struct holdings *holdings, const struct pod_list *list, int64_t asked_at)
 {
         take_holders(holdings, list, holdings->holders);
         if (holdings->has_record)
@@ -233,13 +233,13 @@ static void take_refusal(struct holdings *holdings, const struct error *err)
                 pace->refused_since = holdings_clock(holdings);
         pace->is_refused = true;
         pace->retry_ms = pace->retry_ms ? MIN(pace->retry_ms * 2, RETRY_MAX_MS) : RETRY_MIN_MS;
-        if (!can_ask(holdings))
+        if (!holdings_can_ask(holdings))
                 take_record(holdings);
 }
 
 /* ---- questions ---- */
 
-static void on_timer(uv_timer_t *timer);
+static void holdings_on_timer(uv_timer_t *timer);
 
 static void list_within(struct holdings *holdings, uint64_t ms)
 {
@@ -248,10 +248,10 @@ static void list_within(struct holdings *holdings, uint64_t ms)
         if (uv_is_closing((uv_handle_t *)timer) || mps_resources_count(holdings->resources) == 0)
                 return;
         if (!uv_is_active((uv_handle_t *)timer) || uv_timer_get_due_in(timer) > ms)
-                uv_timer_start(timer, on_timer, ms, 0);
+                uv_timer_start(timer, holdings_on_timer, ms, 0);
 }
 
-static void list_again(struct holdings *holdings)
+static void holdings_list_again(struct holdings *holdings)
 {
         if (holdings->pace.is_refused)
                 list_within(holdings, holdings->pace.retry_ms);
@@ -270,15 +270,15 @@ static void on_listed(const struct error *err, const struct pod_list *list, void
 {
         struct question question = *(struct question *)data;
         struct holdings *holdings = question.holdings;
-        bool was_silent = !can_ask(holdings);
+        bool was_silent = !holdings_can_ask(holdings);
 
         list_remove(&((struct question *)data)->link);
         free(data);
         if (err)
                 take_refusal(holdings, err);
         else
-                take_list(holdings, list, question.at);
-        list_again(holdings);
+                holdings_take_list(holdings, list, question.at);
+        holdings_list_again(holdings);
         holdings->is_new = !err;
         if (was_silent && !err)
                 holdings->options->on_held(holdings->options->data);
@@ -300,7 +300,7 @@ static void on_nothing(const struct error *err UNUSED, void *data UNUSED)
 {
 }
 
-static void on_timer(uv_timer_t *timer)
+static void holdings_on_timer(uv_timer_t *timer)
 {
         struct holdings *holdings = container_of(timer, struct holdings, timer);
 
@@ -309,7 +309,7 @@ static void on_timer(uv_timer_t *timer)
                 return;
         }
         take_record(holdings);
-        list_again(holdings);
+        holdings_list_again(holdings);
         trim_memory();
 }
 
@@ -339,7 +339,7 @@ void holdings_ask(struct holdings *holdings)
 void holdings_begin(struct holdings *holdings)
 {
         list_within(holdings, holdings->holders ? LIST_INTERVAL_MS : 0);
-        check_socket(holdings);
+        holdings_check_socket(holdings);
 }
 
 void holdings_list_soon(struct holdings *holdings)
@@ -382,7 +382,7 @@ void holdings_note_request(struct holdings *holdings, const char *resource, cons
         recent_requests_add(&holdings->recent, resource, ids, n_ids, holdings_clock(holdings), holdings->n_questions);
 }
 
-static const char *key_of(struct arena *arena, const struct checkpoint_entry *entry, const char *device)
+static const char *holdings_key_of(struct arena *arena, const struct checkpoint_entry *entry, const char *device)
 {
         return arena_printf(arena, "%s\n%s\n%s\n%s", entry->pod_uid, entry->container, entry->resource, device);
 }
@@ -406,8 +406,8 @@ static void note_ended(struct holdings *holdings, const struct checkpoint *recor
                 for (size_t j = 0; j < entry->n_devices; j++)
                         if (!holders_find(holdings->holders, entry->resource, entry->devices[j]) &&
                                 !recent_requests_have(&holdings->recent, entry->resource, entry->devices[j]))
-                                map_add(&holdings->ended.ids, key_of(&holdings->ended.arena, entry, entry->devices[j]),
-                                        holdings);
+                                map_add(&holdings->ended.ids,
+                                        holdings_key_of(&holdings->ended.arena, entry, entry->devices[j]), holdings);
         }
 }
 
@@ -436,7 +436,7 @@ static size_t all_of_record(const struct holdings *holdings, struct arena *arena
                 const char *holder = holder_text(holdings, arena, entry);
 
                 for (size_t j = 0; j < entry->n_devices; j++)
-                        if (!map_find(&holdings->ended.ids, key_of(arena, entry, entry->devices[j])))
+                        if (!map_find(&holdings->ended.ids, holdings_key_of(arena, entry, entry->devices[j])))
                                 (*ret)[count++] = (struct rollout_held){.resource = entry->resource,
                                         .device = entry->devices[j],
                                         .holder = holder,
@@ -464,7 +464,7 @@ enum ledger_word holdings_all(
                 *ret_count = all_of_record(holdings, arena, &record, ret);
         }
         *ret_count += recent_requests_take(&holdings->recent, by_list, holdings->n_questions, arena, *ret + *ret_count);
-        if (!by_list && !can_ask(holdings))
+        if (!by_list && !holdings_can_ask(holdings))
                 return LEDGER_STALE;
         return has_record || holdings->holders ? LEDGER_LISTED : LEDGER_UNKNOWN;
 }

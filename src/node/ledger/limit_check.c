@@ -89,7 +89,7 @@ static bool is_of_daemon(const struct mps_daemon_status *daemon, const char *uui
 }
 
 /* Where the unit of a process is not known, any of the daemon's may be the one. */
-static bool is_on(
+static bool limit_check_is_on(
         const struct limit_monitor_allocation *allocation, const struct mps_daemon_status *daemon, const char *unit)
 {
         return unit ? strcmp(allocation->unit, unit) == 0 : is_of_daemon(daemon, allocation->unit);
@@ -163,7 +163,7 @@ static const struct limit_monitor_allocation *match(
         for (; owned; owned = owned->next) {
                 const struct limit_monitor_allocation *allocation = owned->allocation;
 
-                if (!is_on(allocation, sum->daemon, sum->unit))
+                if (!limit_check_is_on(allocation, sum->daemon, sum->unit))
                         continue;
                 ++*ret_count;
                 is_limited = is_limited && allocation->limit_mib > 0;
@@ -180,7 +180,7 @@ static const struct limit_monitor_allocation *match(
         return sum->is_by_claim && !text_is_same(found->id, client->allocation) ? NULL : found;
 }
 
-static uint64_t memory_of(const struct mps_client *client)
+static uint64_t limit_check_memory_of(const struct mps_client *client)
 {
         return client->memory == UINT64_MAX ? 0 : client->memory;
 }
@@ -201,8 +201,8 @@ static void count_client(const struct check *check, struct account *account, con
         if (account->top && !text_is_same(account->top->container_id, client->container_id))
                 account->is_mixed = true;
         account->n_clients++;
-        account->memory += memory_of(client);
-        if (!account->top || memory_of(client) > memory_of(account->top))
+        account->memory += limit_check_memory_of(client);
+        if (!account->top || limit_check_memory_of(client) > limit_check_memory_of(account->top))
                 account->top = client;
 }
 
@@ -314,7 +314,7 @@ static void check_memory(struct check *check, const struct account *account)
                 "%s uses %" PRIu64 " MiB in %u processes, allocated are %" PRIu64
                 " MiB (%s); process %d uses most, %" PRIu64 " MiB",
                 who(check, account, account->top), violation->measured, account->n_clients, violation->granted,
-                allocation_text(check, account), (int)account->top->pid, memory_of(account->top) / MIB);
+                allocation_text(check, account), (int)account->top->pid, limit_check_memory_of(account->top) / MIB);
 }
 
 static void check_stranger(struct check *check, const struct account *account)
@@ -327,7 +327,7 @@ static void check_stranger(struct check *check, const struct account *account)
                 "%s has no allocation on this unit but %u processes with %" PRIu64
                 " MiB; process %d uses most, %" PRIu64 " MiB",
                 who(check, account, account->top), account->n_clients, violation->measured, (int)account->top->pid,
-                memory_of(account->top) / MIB);
+                limit_check_memory_of(account->top) / MIB);
 }
 
 static void check_unknown(struct check *check, const struct account *account)
@@ -346,7 +346,7 @@ static void check_unknown(struct check *check, const struct account *account)
                                            "owner yet");
 }
 
-static void check_account(struct check *check, const struct account *account)
+static void limit_check_check_account(struct check *check, const struct account *account)
 {
         switch (account->kind) {
         case ACCOUNT_POD:
@@ -418,7 +418,7 @@ static void check_variable(struct check *check, const struct account *account, c
                 account->threads_permille % 10, allocation_text(check, account));
 }
 
-static void check_claim(struct check *check, const struct account *account, const struct mps_client *client)
+static void limit_check_check_claim(struct check *check, const struct account *account, const struct mps_client *client)
 {
         const struct limit_monitor_allocation *claimed =
                 client->allocation ? map_find(&check->by_id, client->allocation) : NULL;
@@ -448,7 +448,7 @@ static void check_client(struct check *check, const struct mps_daemon_status *da
                 check_limits(check, account, client);
                 check_variable(check, account, client);
         }
-        check_claim(check, account, client);
+        limit_check_check_claim(check, account, client);
 }
 
 void limit_check(struct limit_monitor_entries *ret, struct arena *arena, const struct limit_monitor_facts *facts)
@@ -466,7 +466,7 @@ void limit_check(struct limit_monitor_entries *ret, struct arena *arena, const s
                 for (size_t j = 0; j < status->daemons[i].n_clients; j++)
                         check_client(&check, &status->daemons[i], &status->daemons[i].clients[j]);
         for (size_t i = 0; i < check.n_accounts; i++)
-                check_account(&check, check.list[i]);
+                limit_check_check_account(&check, check.list[i]);
         map_done(&check.pods);
         map_done(&check.by_id);
         map_done(&check.orphans);

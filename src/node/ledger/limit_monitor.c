@@ -76,7 +76,8 @@ static bool is_to_end(struct limit_monitor_entry *entry, bool may_end, const str
 }
 
 /* |previous|: the same violation at the last look, or NULL. */
-static void take_over(struct limit_monitor_entry *entry, const struct limit_monitor_entry *previous, int64_t now)
+static void limit_monitor_take_over(
+        struct limit_monitor_entry *entry, const struct limit_monitor_entry *previous, int64_t now)
 {
         entry->violation.since = previous ? previous->violation.since : now;
         if (!previous)
@@ -170,7 +171,7 @@ void limit_monitor_poll(struct limit_monitor *limit_monitor, enum guard_mode mod
         for (size_t i = 0; i < entries.count; i++) {
                 if (!map_add(&after, entries.entries[i].key, &entries.entries[i]))
                         continue; /* a process that is in the list twice */
-                take_over(&entries.entries[i], map_find(&previous, entries.entries[i].key), now);
+                limit_monitor_take_over(&entries.entries[i], map_find(&previous, entries.entries[i].key), now);
                 limit_monitor_settle(&entries.entries[i], mode, proof, now, ret);
         }
         for (size_t i = 0; i < limit_monitor->last.count; i++)

@@ -54,7 +54,7 @@ struct mps_report *mps_report_free(struct mps_report *report)
         return NULL;
 }
 
-static const struct reported *find_reported(const struct mps_report *report, const char *name)
+static const struct reported *mps_report_find_reported(const struct mps_report *report, const char *name)
 {
         for (size_t i = 0; i < report->n_reported; i++)
                 if (strcmp(report->reported[i].name, name) == 0)
@@ -76,8 +76,8 @@ static char *pods_of(const struct mps_report *report, const struct mps_daemon_st
 }
 
 /* On the node, and on the pods of the daemon's units. */
-static void report_all(const struct mps_report *report, const struct mps_daemon_status *daemon, enum node_event event,
-        const char *what, const char *detail)
+static void mps_report_report_all(const struct mps_report *report, const struct mps_daemon_status *daemon,
+        enum node_event event, const char *what, const char *detail)
 {
         _free_ char *text = xasprintf("MPS daemon '%s' of %s %s%s%s", daemon->name, daemon->resource, what,
                 detail ? ": " : "", detail ? detail : "");
@@ -88,7 +88,7 @@ static void report_all(const struct mps_report *report, const struct mps_daemon_
 }
 
 /* A daemon that starts for the first time is reported when it is ready, and not before. */
-static void report_state(const struct mps_report *report, const struct mps_daemon_status *daemon,
+static void mps_report_report_state(const struct mps_report *report, const struct mps_daemon_status *daemon,
         const struct reported *previous, const char *pods)
 {
         if (previous && previous->state == daemon->state)
@@ -98,13 +98,13 @@ static void report_state(const struct mps_report *report, const struct mps_daemo
                         LOG_STR("event", node_event_reason(NODE_EVENT_MPS_DAEMON_FAULT)),
                         LOG_STR("daemon", daemon->name), LOG_STR("resource", daemon->resource),
                         LOG_STR("reason", daemon->reason), LOG_STR("pods", *pods ? pods : "-"));
-                report_all(report, daemon, NODE_EVENT_MPS_DAEMON_FAULT, "is at fault, its replicas are unhealthy",
-                        daemon->reason);
+                mps_report_report_all(report, daemon, NODE_EVENT_MPS_DAEMON_FAULT,
+                        "is at fault, its replicas are unhealthy", daemon->reason);
         } else if (daemon->state == MPS_READY && previous && previous->had_fault) {
                 log_info("MPS daemon ready again", LOG_STR("event", node_event_reason(NODE_EVENT_MPS_DAEMON_RECOVERED)),
                         LOG_STR("daemon", daemon->name), LOG_STR("resource", daemon->resource),
                         LOG_UINT("restarts", daemon->restarts), LOG_STR("pods", *pods ? pods : "-"));
-                report_all(report, daemon, NODE_EVENT_MPS_DAEMON_RECOVERED, "is ready again", NULL);
+                mps_report_report_all(report, daemon, NODE_EVENT_MPS_DAEMON_RECOVERED, "is ready again", NULL);
         } else if (daemon->state == MPS_READY)
                 log_info("MPS daemon ready", LOG_STR("daemon", daemon->name), LOG_STR("resource", daemon->resource),
                         LOG_STR("tier", mps_daemon_promise(daemon, NULL)),
@@ -122,7 +122,7 @@ static void report_notice(const struct mps_report *report, const struct mps_daem
         log_warn("MPS needs attention", LOG_STR("event", node_event_reason(NODE_EVENT_MPS_NOTICE)),
                 LOG_STR("daemon", daemon->name), LOG_STR("resource", daemon->resource),
                 LOG_STR("notice", daemon->notice), LOG_STR("pods", *pods ? pods : "-"));
-        report_all(report, daemon, NODE_EVENT_MPS_NOTICE, "needs attention", daemon->notice);
+        mps_report_report_all(report, daemon, NODE_EVENT_MPS_NOTICE, "needs attention", daemon->notice);
 }
 
 /* A status comes with every client; who holds the unit is looked up only where there is something to report. */
@@ -133,11 +133,11 @@ static bool is_news(const struct mps_daemon_status *daemon, const struct reporte
 
 static struct reported mps_report_describe(const struct mps_report *report, const struct mps_daemon_status *daemon)
 {
-        const struct reported *previous = find_reported(report, daemon->name);
+        const struct reported *previous = mps_report_find_reported(report, daemon->name);
         _free_ char *concerned = is_news(daemon, previous) ? pods_of(report, daemon) : xstrdup("");
         bool had_fault = previous && previous->had_fault;
 
-        report_state(report, daemon, previous, concerned);
+        mps_report_report_state(report, daemon, previous, concerned);
         report_notice(report, daemon, previous, concerned);
         return (struct reported){
                 .name = xstrdup(daemon->name),
@@ -231,7 +231,7 @@ void mps_report_status(struct mps_report *report, const struct mps_status *statu
         reported = xcalloc(status->n_daemons, sizeof(*reported));
         for (size_t i = 0; i < status->n_daemons; i++) {
                 const struct mps_daemon_status *daemon = &status->daemons[i];
-                const struct reported *previous = find_reported(report, daemon->name);
+                const struct reported *previous = mps_report_find_reported(report, daemon->name);
 
                 reported[i] = mps_report_describe(report, daemon);
                 reported[i].is_shm_full =

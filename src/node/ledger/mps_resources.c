@@ -13,7 +13,7 @@
 
 /* ---- which there are ---- */
 
-static struct mps_resource *find_among(struct mps_resource *all, size_t count, const char *name)
+static struct mps_resource *mps_resources_find_among(struct mps_resource *all, size_t count, const char *name)
 {
         for (size_t i = 0; i < count; i++)
                 if (!all[i].is_draining && strcmp(all[i].resource->name, name) == 0)
@@ -34,7 +34,7 @@ size_t mps_resources_count(const struct mps_resources *resources)
 
 struct mps_resource *mps_resources_find(const struct mps_resources *resources, const char *name)
 {
-        return find_among(resources->all, resources->count, name);
+        return mps_resources_find_among(resources->all, resources->count, name);
 }
 
 struct mps_resource *mps_resources_find_for(
@@ -137,7 +137,7 @@ void mps_resources_update_unit(struct mps_resources *resources, const char *uuid
 
 /* ---- the files ---- */
 
-static char *file_path(const struct mps_resources *resources, const char *name)
+static char *mps_resources_file_path(const struct mps_resources *resources, const char *name)
 {
         char *path = xasprintf("%s/allocations-%s.json", resources->directory, name);
 
@@ -152,7 +152,7 @@ static bool save_name(struct mps_resources *resources, const char *name)
 {
         _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
         const struct allocations **allocations = ARENA_ARRAY(&scratch, const struct allocations *, resources->count);
-        _free_ char *path = file_path(resources, name);
+        _free_ char *path = mps_resources_file_path(resources, name);
         _free_ char *text = NULL;
         size_t count = 0;
         struct error err;
@@ -199,7 +199,7 @@ void mps_resources_note_change(struct mps_resources *resources, struct mps_resou
 
 static void load_allocations(const struct mps_resources *resources, struct mps_resource *shared)
 {
-        _free_ char *path = file_path(resources, shared->resource->name);
+        _free_ char *path = mps_resources_file_path(resources, shared->resource->name);
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         struct error err;
 
@@ -259,7 +259,7 @@ void mps_resources_name_recorded_units(
 
         for (size_t i = 0; i < n_held; i++) {
                 struct naming naming = {held[i].resource, arena, held, n_held};
-                _free_ char *path = file_path(resources, naming.resource);
+                _free_ char *path = mps_resources_file_path(resources, naming.resource);
                 _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
 
                 if (map_add(&seen, naming.resource, held) &&
@@ -270,7 +270,7 @@ void mps_resources_name_recorded_units(
 
 /* ---- another plan ---- */
 
-static void free_all(struct mps_resource *all, size_t count)
+static void mps_resources_free_all(struct mps_resource *all, size_t count)
 {
         for (size_t i = 0; i < count; i++) {
                 allocations_free(all[i].allocations);
@@ -279,7 +279,7 @@ static void free_all(struct mps_resource *all, size_t count)
         free(all);
 }
 
-static struct mps_resource *add_resource(
+static struct mps_resource *mps_resources_add_resource(
         struct mps_resources *resources, const struct resource *resource, bool is_draining)
 {
         struct mps_resource *shared = &resources->all[resources->count++];
@@ -298,7 +298,7 @@ static void hand_over(const struct mps_resources *resources, struct mps_resource
 {
         struct mps_resource *first = main ? main : draining;
         const char *name = first->resource->name;
-        struct mps_resource *old = find_among(previous, n_previous, name);
+        struct mps_resource *old = mps_resources_find_among(previous, n_previous, name);
         size_t n_others = n_draining - (first == draining);
         bool is_new = true;
 
@@ -333,11 +333,12 @@ static void hand_over(const struct mps_resources *resources, struct mps_resource
 static void add_name(struct mps_resources *resources, const struct resource *resource, struct mps_resource *previous,
         size_t n_previous)
 {
-        struct mps_resource *main = resource->strategy == SHARING_MPS ? add_resource(resources, resource, false) : NULL;
+        struct mps_resource *main =
+                resource->strategy == SHARING_MPS ? mps_resources_add_resource(resources, resource, false) : NULL;
         struct mps_resource *draining = &resources->all[resources->count];
 
         for (size_t i = 0; i < resource->n_draining; i++)
-                add_resource(resources, &resource->draining[i], true);
+                mps_resources_add_resource(resources, &resource->draining[i], true);
         if (main || resource->n_draining)
                 hand_over(resources, main, draining, resource->n_draining, previous, n_previous);
 }
@@ -360,13 +361,13 @@ void mps_resources_apply(struct mps_resources *resources, const struct plan *pla
                                 previous[j].is_changed &&
                                 strcmp(resources->all[i].resource->name, previous[j].resource->name) == 0;
         mps_resources_update(resources);
-        free_all(previous, n_previous);
+        mps_resources_free_all(previous, n_previous);
 }
 
 void mps_resources_forget(struct mps_resources *resources)
 {
         uv_timer_stop(&resources->save_timer); /* kubelet's list has what is not in the files yet */
-        free_all(TAKE_PTR(resources->all), resources->count);
+        mps_resources_free_all(TAKE_PTR(resources->all), resources->count);
         resources->count = 0;
 }
 
@@ -387,6 +388,6 @@ void mps_resources_close(struct mps_resources *resources, struct closing *closin
 
 void mps_resources_done(struct mps_resources *resources)
 {
-        free_all(resources->all, resources->count);
+        mps_resources_free_all(resources->all, resources->count);
         free(resources->directory);
 }

@@ -42,7 +42,8 @@ static const char *find_away(const struct inventory *inventory, struct arena *ar
         return away;
 }
 
-static void read_answer(const struct inventory *inventory, struct arena *arena, struct allocations_held *held)
+static void mps_resources_sync_read_answer(
+        const struct inventory *inventory, struct arena *arena, struct allocations_held *held)
 {
         if (!held->answer || held->texts)
                 return;
@@ -89,7 +90,7 @@ static bool belongs_to(const struct mps_resources *resources, const struct mps_r
         const struct device *device = map_find(&resource->by_id, id);
 
         if (!owner) {
-                read_answer(inventory, arena, held);
+                mps_resources_sync_read_answer(inventory, arena, held);
                 owner = find_by_answer(resources, resource->name, held);
         }
         if (owner)
@@ -107,7 +108,7 @@ static void on_made_released(const struct error *err UNUSED, void *data UNUSED)
 {
 }
 
-static void on_released(const char *id, void *data)
+static void mps_resources_sync_on_released(const char *id, void *data)
 {
         mps_link_release(data, id, on_made_released, NULL);
 }
@@ -128,10 +129,10 @@ void mps_resources_sync(struct mps_resources *resources, struct mps_resource *sh
                 const struct allocation *known = allocations_of_device(shared->allocations, held[i].devices[0]);
 
                 if (!known || known->is_read)
-                        read_answer(inventory, &scratch, &held[i]);
+                        mps_resources_sync_read_answer(inventory, &scratch, &held[i]);
         }
-        has_changed = allocations_sync(
-                shared->allocations, held, n_held, as_of, on_released, daemons_link(resources->daemons));
+        has_changed = allocations_sync(shared->allocations, held, n_held, as_of, mps_resources_sync_on_released,
+                daemons_link(resources->daemons));
         arena_done(&scratch);
         if (has_changed)
                 mps_resources_note_change(resources, shared);

@@ -26,7 +26,7 @@ static bool has_own_shm(const json_t *container)
         return false;
 }
 
-static bool is_by_mps(const struct ledger_core *core, const char *pod_uid, const char *container)
+static bool own_shm_is_by_mps(const struct ledger_core *core, const char *pod_uid, const char *container)
 {
         const struct holders *holders = holdings_holders(&core->holdings);
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
@@ -57,7 +57,8 @@ static void report_container(const struct ledger_core *core, const struct node_e
         node_events_report_pod(core->options.events, pod, NODE_EVENT_MPS_SHARED_MEMORY_HIDDEN, "%s", text);
 }
 
-static void check_containers(const struct ledger_core *core, const struct node_event_pod *pod, const json_t *object)
+static void own_shm_check_containers(
+        const struct ledger_core *core, const struct node_event_pod *pod, const json_t *object)
 {
         const json_t *containers = object_find(object, "spec", "containers", NULL);
 
@@ -65,7 +66,7 @@ static void check_containers(const struct ledger_core *core, const struct node_e
                 const json_t *container = json_array_get(containers, i);
                 const char *name = object_text(container, "name", NULL);
 
-                if (name && has_own_shm(container) && is_by_mps(core, pod->uid, name))
+                if (name && has_own_shm(container) && own_shm_is_by_mps(core, pod->uid, name))
                         report_container(core, pod, name);
         }
 }
@@ -80,7 +81,7 @@ static void on_pod_with_mps(const struct kube_answer *answer, void *data)
                 log_debug("whether a pod has a volume of its own at /dev/shm is not known", LOG_STR("pod", pod->name),
                         LOG_ERR(answer->error));
         else if (text_is_same(object_text(answer->object, "metadata", "uid", NULL), pod->uid))
-                check_containers(own_shm->core, pod, answer->object);
+                own_shm_check_containers(own_shm->core, pod, answer->object);
         own_shm_read_next(own_shm);
 }
 
@@ -117,7 +118,7 @@ void own_shm_check(struct own_shm *own_shm, const struct node_event_pod *pod, co
         if (!pod->uid || map_find(&own_shm->pods, pod->uid))
                 return;
         note_pod(own_shm, pod->uid);
-        check_containers(own_shm->core, pod, object);
+        own_shm_check_containers(own_shm->core, pod, object);
 }
 
 /* Pods of containers that declare their share are read when they start: declared_pods.c. */

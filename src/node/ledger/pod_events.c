@@ -75,7 +75,7 @@ static void report_by_ids(struct report *report, const struct resource *resource
                                           resource->devices[unit->first_device + i].id));
 }
 
-static void report_all(struct report *report)
+static void pod_events_report_all(struct report *report)
 {
         const struct ledger_core *core = report->core;
         size_t n_shared;
@@ -102,7 +102,7 @@ static void on_pod_events_listed(const struct error *err UNUSED, void *data)
         struct report *report = data;
 
         if (holdings_holders(&report->core->holdings) && report->core->plan)
-                report_all(report);
+                pod_events_report_all(report);
         free_report(report);
 }
 

@@ -32,7 +32,7 @@ void recent_requests_forget_before(struct recent_requests *requests, int64_t tim
                 forget_at(requests, 0);
 }
 
-static struct recent_request *find_request(
+static struct recent_request *recent_requests_find_request(
         const struct recent_requests *requests, const char *resource, const char *device)
 {
         for (size_t i = 0; i < requests->count; i++)
@@ -43,7 +43,7 @@ static struct recent_request *find_request(
 
 bool recent_requests_have(const struct recent_requests *requests, const char *resource, const char *device)
 {
-        return find_request(requests, resource, device) != NULL;
+        return recent_requests_find_request(requests, resource, device) != NULL;
 }
 
 static void mark_recorded(struct recent_request *request, uint64_t n_questions)
@@ -61,7 +61,7 @@ void recent_requests_add(struct recent_requests *requests, const char *resource,
         if (!requests->all)
                 requests->all = xcalloc(RECENT_REQUESTS_MAX, sizeof(*requests->all));
         for (size_t i = 0; i < n_ids; i++) {
-                const struct recent_request *previous = find_request(requests, resource, ids[i]);
+                const struct recent_request *previous = recent_requests_find_request(requests, resource, ids[i]);
 
                 if (previous)
                         forget_at(requests, (size_t)(previous - requests->all));
@@ -77,8 +77,8 @@ void recent_requests_note_record(
 {
         for (size_t i = 0; i < record->n_entries && requests->count; i++)
                 for (size_t j = 0; j < record->entries[i].n_devices; j++) {
-                        struct recent_request *request =
-                                find_request(requests, record->entries[i].resource, record->entries[i].devices[j]);
+                        struct recent_request *request = recent_requests_find_request(
+                                requests, record->entries[i].resource, record->entries[i].devices[j]);
 
                         if (request)
                                 mark_recorded(request, n_questions);

@@ -23,12 +23,12 @@ static void several_report(const struct ledger_core *core, const struct checkpoi
         }
 }
 
-static const char *key_of(struct arena *arena, const struct checkpoint_entry *entry)
+static const char *several_key_of(struct arena *arena, const struct checkpoint_entry *entry)
 {
         return arena_printf(arena, "%s\n%s", entry->pod_uid, entry->container);
 }
 
-static void forget_reported(struct several *several)
+static void several_forget_reported(struct several *several)
 {
         map_done(&several->reported);
         arena_done(&several->arena);
@@ -48,14 +48,14 @@ static size_t several_poll(struct several *several, bool reports)
                 return 0;
         count = several_faults(&faults, &arena, core->plan, &record);
         for (size_t i = 0; i < count; i++) {
-                if (map_find(&several->reported, key_of(&arena, faults[i].entry)))
+                if (map_find(&several->reported, several_key_of(&arena, faults[i].entry)))
                         continue;
                 n_new++;
                 if (!reports)
                         continue;
                 if (several->reported.count >= MAX_REPORTED)
-                        forget_reported(several);
-                map_add(&several->reported, key_of(&several->arena, faults[i].entry), several);
+                        several_forget_reported(several);
+                map_add(&several->reported, several_key_of(&several->arena, faults[i].entry), several);
                 several_report(core, faults[i].entry, faults[i].text);
         }
         return n_new;
@@ -91,7 +91,7 @@ void several_check_soon(struct several *several)
 void several_forget(struct several *several)
 {
         uv_timer_stop(&several->timer);
-        forget_reported(several);
+        several_forget_reported(several);
 }
 
 void several_init(struct several *several, struct ledger_core *core)
@@ -102,6 +102,6 @@ void several_init(struct several *several, struct ledger_core *core)
 
 void several_close(struct several *several, struct closing *closing)
 {
-        forget_reported(several);
+        several_forget_reported(several);
         closing_close(closing, &several->timer);
 }

@@ -125,7 +125,7 @@ static enum guard_mode guard_mode(const struct ledger_core *core)
         return mps ? mps->guard : GUARD_OFF;
 }
 
-static void on_terminated(const struct error *err, void *data)
+static void violations_on_terminated(const struct error *err, void *data)
 {
         struct violations *violations = data;
 
@@ -160,7 +160,7 @@ static void violations_poll(struct violations *violations)
                 violations->violations_total[found->appeared[i]->kind]++;
         for (size_t i = 0; i < found->n_ending; i++)
                 mps_link_terminate(daemons_link(&core->daemons), found->ending[i]->daemon, found->ending[i]->client,
-                        found->ending[i]->container_id, on_terminated, violations);
+                        found->ending[i]->container_id, violations_on_terminated, violations);
         if (found->n_standing == 0 && !has_clients(status))
                 uv_timer_stop(&violations->timer);
 }

@@ -61,7 +61,7 @@ static void add_past(const struct maker *maker, const struct usage_past *past, s
 /* ---- processes ---- */
 
 /* NULL: it has ended, or is not visible. */
-static const char *name_of(const struct maker *maker, pid_t pid)
+static const char *page_name_of(const struct maker *maker, pid_t pid)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         _free_ char *path = xasprintf("%s/proc/%d/comm", maker->facts->system_root, (int)pid);
@@ -72,7 +72,7 @@ static const char *name_of(const struct maker *maker, pid_t pid)
         return arena_strndup(maker->arena, text.data, strcspn(text.data, "\n"));
 }
 
-static bool is_of(
+static bool page_is_of(
         const struct node_usage_view *usage, const struct gpu_process *process, const struct usage_share *share)
 {
         return usage_kind_of(process, usage->servers, usage->n_servers) == share->kind &&
@@ -91,9 +91,9 @@ static size_t list_processes(const struct maker *maker, const struct gpu_sample 
         for (size_t i = 0; i < sample->n_processes && count < REPORT_PROCESSES_MAX; i++) {
                 const struct gpu_process *process = &sample->processes[i];
 
-                if (is_of(maker->facts->usage, process, share))
+                if (page_is_of(maker->facts->usage, process, share))
                         list[count++] = (struct report_process){.pid = process->pid,
-                                .name = process->is_visible ? name_of(maker, process->pid) : NULL,
+                                .name = process->is_visible ? page_name_of(maker, process->pid) : NULL,
                                 .memory_used = known(process->memory, 1),
                                 .sm = known_percent(process->sm_percent)};
         }
@@ -103,7 +103,7 @@ static size_t list_processes(const struct maker *maker, const struct gpu_sample 
 
 /* ---- who has what of a unit ---- */
 
-static const struct gpu_sample *find_sample(const struct maker *maker, const char *uuid)
+static const struct gpu_sample *page_find_sample(const struct maker *maker, const char *uuid)
 {
         const struct gpu_samples *samples = maker->facts->usage->samples;
 
@@ -113,7 +113,7 @@ static const struct gpu_sample *find_sample(const struct maker *maker, const cha
         return NULL;
 }
 
-static bool has_hidden(const struct node_usage_view *usage, const char *uuid)
+static bool page_has_hidden(const struct node_usage_view *usage, const char *uuid)
 {
         for (size_t i = 0; i < usage->n_shares; i++)
                 if (usage->shares[i].kind == USAGE_HIDDEN && usage->shares[i].n_processes &&
@@ -123,7 +123,7 @@ static bool has_hidden(const struct node_usage_view *usage, const char *uuid)
 }
 
 /* Without processes it uses nothing, unless some are hidden, which may be its own; usage_metrics.c says the same. */
-static void add_used(const struct maker *maker, const struct usage_row *row, const struct gpu_sample *sample,
+static void page_add_used(const struct maker *maker, const struct usage_row *row, const struct gpu_sample *sample,
         bool some_are_hidden, struct report_share *share)
 {
         const struct usage_share *used = row->share;
@@ -149,10 +149,10 @@ static void add_used(const struct maker *maker, const struct usage_row *row, con
         add_past(maker, used->past, &share->sm_history, &share->memory_history);
 }
 
-static void add_shares(const struct maker *maker, struct report_unit *unit, const struct gpu_sample *sample)
+static void page_add_shares(const struct maker *maker, struct report_unit *unit, const struct gpu_sample *sample)
 {
         const struct node_usage_view *usage = maker->facts->usage;
-        const bool some_are_hidden = has_hidden(usage, unit->uuid);
+        const bool some_are_hidden = page_has_hidden(usage, unit->uuid);
         struct report_share *shares;
         size_t count = 0;
 
@@ -176,7 +176,7 @@ static void add_shares(const struct maker *maker, struct report_unit *unit, cons
                 share->memory_limit = unless_0(row->limit, 1);
                 if (row->threads_permille < 1000)
                         share->thread_percent = unless_0(row->threads_permille, 0.1);
-                add_used(maker, row, sample, some_are_hidden, share);
+                page_add_used(maker, row, sample, some_are_hidden, share);
                 unit->n_shares++;
         }
 }
@@ -294,7 +294,7 @@ static void make_unit(
 {
         const struct node_usage_view *usage = maker->facts->usage;
         const char *uuid = mig ? mig->uuid : gpu->uuid;
-        const struct gpu_sample *sample = find_sample(maker, uuid);
+        const struct gpu_sample *sample = page_find_sample(maker, uuid);
 
         *ret = report_unit_unknown;
         ret->uuid = uuid;
@@ -310,14 +310,14 @@ static void make_unit(
         }
         add_plan(maker, ret);
         add_health(maker, ret, mig ? mig->failure : gpu->failure);
-        add_shares(maker, ret, sample);
+        page_add_shares(maker, ret, sample);
         add_others(maker, ret, sample);
         add_past(maker, usage->usage ? usage_past(usage->usage, uuid) : NULL, &ret->sm_history, &ret->memory_history);
 }
 
 static void make_gpu(const struct maker *maker, struct report_gpu *ret, const struct gpu *gpu)
 {
-        const struct gpu_sample *sample = find_sample(maker, gpu->uuid);
+        const struct gpu_sample *sample = page_find_sample(maker, gpu->uuid);
         const bool has_devices = gpu->mig_enabled && gpu->n_mig_devices;
         struct report_unit *units;
 
@@ -342,7 +342,7 @@ static void make_gpu(const struct maker *maker, struct report_gpu *ret, const st
 /* ---- events ---- */
 
 /* The unit whose UUID the text has. */
-static const char *find_unit(const struct inventory *inventory, const char *text)
+static const char *page_find_unit(const struct inventory *inventory, const char *text)
 {
         for (size_t i = 0; inventory && i < inventory->n_gpus; i++) {
                 const struct gpu *gpu = &inventory->gpus[i];
@@ -368,7 +368,7 @@ static void add_events(const struct maker *maker, struct node_page *page)
                 events[i] = (struct report_event){.time = (double)record->date_ms / 1000,
                         .kind = record->is_warning ? "Warning" : "Normal",
                         .reason = node_event_reason(record->event),
-                        .unit = find_unit(facts->inventory, record->text),
+                        .unit = page_find_unit(facts->inventory, record->text),
                         .text = record->text};
         }
         page->events = events;

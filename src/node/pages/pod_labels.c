@@ -25,7 +25,7 @@ struct node_pod_labels {
         size_t n_pods;
 };
 
-static int compare_pods(const void *a, const void *b)
+static int pod_labels_compare_pods(const void *a, const void *b)
 {
         const struct labelled_pod *first = a;
         const struct labelled_pod *second = b;
@@ -34,15 +34,17 @@ static int compare_pods(const void *a, const void *b)
         return result ? result : strcmp(first->pod, second->pod);
 }
 
-static struct labelled_pod *find(const struct node_pod_labels *labels, const char *pod_namespace, const char *pod)
+static struct labelled_pod *pod_labels_find(
+        const struct node_pod_labels *labels, const char *pod_namespace, const char *pod)
 {
         const struct labelled_pod key = {
                 .pod_namespace = (char *)(uintptr_t)pod_namespace, .pod = (char *)(uintptr_t)pod};
 
-        return labels->n_pods ? bsearch(&key, labels->pods, labels->n_pods, sizeof(key), compare_pods) : NULL;
+        return labels->n_pods ? bsearch(&key, labels->pods, labels->n_pods, sizeof(key), pod_labels_compare_pods)
+                              : NULL;
 }
 
-static void forget(struct node_pod_labels *labels, struct labelled_pod *pod)
+static void pod_labels_forget(struct node_pod_labels *labels, struct labelled_pod *pod)
 {
         free(pod->pod_namespace);
         free(pod->pod);
@@ -52,7 +54,8 @@ static void forget(struct node_pod_labels *labels, struct labelled_pod *pod)
         labels->n_pods--;
 }
 
-static void remember(struct node_pod_labels *labels, const char *pod_namespace, const char *name, json_t *object)
+static void pod_labels_remember(
+        struct node_pod_labels *labels, const char *pod_namespace, const char *name, json_t *object)
 {
         struct labelled_pod pod = {.pod_namespace = NULL};
         bool has_some = false;
@@ -69,10 +72,10 @@ static void remember(struct node_pod_labels *labels, const char *pod_namespace, 
         pod.pod = xstrdup(name);
         labels->pods = xrealloc(labels->pods, (labels->n_pods + 1) * sizeof(*labels->pods));
         labels->pods[labels->n_pods++] = pod;
-        qsort(labels->pods, labels->n_pods, sizeof(*labels->pods), compare_pods);
+        qsort(labels->pods, labels->n_pods, sizeof(*labels->pods), pod_labels_compare_pods);
 }
 
-static void on_pod(enum kube_change change, json_t *object, void *data)
+static void pod_labels_on_pod(enum kube_change change, json_t *object, void *data)
 {
         struct node_pod_labels *labels = data;
         const char *pod_namespace = object_text(object, "metadata", "namespace", NULL);
@@ -81,11 +84,11 @@ static void on_pod(enum kube_change change, json_t *object, void *data)
 
         if (!pod_namespace || !name)
                 return;
-        known = find(labels, pod_namespace, name);
+        known = pod_labels_find(labels, pod_namespace, name);
         if (known)
-                forget(labels, known);
+                pod_labels_forget(labels, known);
         if (change == KUBE_PRESENT)
-                remember(labels, pod_namespace, name, object);
+                pod_labels_remember(labels, pod_namespace, name, object);
 }
 
 static void on_pods_trouble(const struct error *error, void *data UNUSED)
@@ -110,7 +113,7 @@ struct node_pod_labels *node_pod_labels_new(
         const struct kube_watch_options options = {.path = "/api/v1/pods",
                 .field_selector = selector,
                 .is_metadata = true,
-                .on_object = on_pod,
+                .on_object = pod_labels_on_pod,
                 .on_trouble = on_pods_trouble,
                 .objects = NODE_POD_LABELS_MAX,
                 .data = labels};
@@ -131,7 +134,8 @@ const char *const *node_pod_labels_names(const struct node_pod_labels *labels)
 const char *const *node_pod_labels_find(
         const struct node_pod_labels *labels, const char *pod_namespace, const char *pod)
 {
-        const struct labelled_pod *found = labels && pod_namespace && pod ? find(labels, pod_namespace, pod) : NULL;
+        const struct labelled_pod *found =
+                labels && pod_namespace && pod ? pod_labels_find(labels, pod_namespace, pod) : NULL;
 
         return found ? (const char *const *)found->values : NULL;
 }
@@ -142,7 +146,7 @@ struct node_pod_labels *node_pod_labels_close(struct node_pod_labels *labels)
                 return NULL;
         kube_watch_close(labels->watch);
         while (labels->n_pods)
-                forget(labels, &labels->pods[labels->n_pods - 1]);
+                pod_labels_forget(labels, &labels->pods[labels->n_pods - 1]);
         free(labels->pods);
         arena_done(&labels->arena);
         free(labels);

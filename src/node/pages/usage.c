@@ -55,7 +55,7 @@ static const char *make_key(struct arena *arena, const struct holder *holder, co
 }
 
 /* An allocation that is not bound to a unit counts for the units of its ids, if the plan still has them. */
-static void add_allocation(struct owners *owners, const struct resource *resource,
+static void usage_add_allocation(struct owners *owners, const struct resource *resource,
         const struct ledger_allocation *allocation, struct arena *arena)
 {
         static const struct holder nobody;
@@ -94,7 +94,7 @@ static void add_allocations(
         const size_t count = ledger_allocations(ledger, resource->name, arena, &allocations);
 
         for (size_t i = 0; i < count; i++)
-                add_allocation(owners, resource, &allocations[i], arena);
+                usage_add_allocation(owners, resource, &allocations[i], arena);
 }
 
 /* Adds one device. Several pods have it together, so it is not attributed to one of them. */
@@ -112,7 +112,7 @@ static void add_claim_device(struct owners *owners, const struct ledger_claim *c
         add_owner(owners, &owner);
 }
 
-static void add_claims(struct owners *owners, const struct ledger *ledger, struct arena *arena)
+static void usage_add_claims(struct owners *owners, const struct ledger *ledger, struct arena *arena)
 {
         const struct ledger_claim_state *states;
         size_t count = ledger_claims(ledger, arena, &states);
@@ -147,8 +147,8 @@ static const struct unit *unit_of(const struct resource *resource, const char *i
 }
 
 /* The name of the resource is left out: of what has no limits nobody asks, and it would be the longest label of all. */
-static void add_containers(struct owners *owners, const struct plan *plan, const struct holder_devices *containers,
-        size_t n_containers, struct arena *arena)
+static void usage_add_containers(struct owners *owners, const struct plan *plan,
+        const struct holder_devices *containers, size_t n_containers, struct arena *arena)
 {
         for (size_t i = 0; i < n_containers; i++) {
                 const struct holder *holder = containers[i].holder;
@@ -198,9 +198,9 @@ void node_usage_look(const struct node_usage *usage, const struct ledger *ledger
         *ret = (struct node_usage_view){0};
         for (size_t i = 0; plan && i < plan->n_resources; i++)
                 add_allocations(&owners, ledger, &plan->resources[i], arena);
-        add_claims(&owners, ledger, arena);
+        usage_add_claims(&owners, ledger, arena);
         ret->is_listed = ledger_containers(ledger, arena, &containers, &n_containers);
-        add_containers(&owners, plan, containers, n_containers, arena);
+        usage_add_containers(&owners, plan, containers, n_containers, arena);
         if (usage) {
                 ret->usage = usage->usage;
                 ret->n_servers = list_servers(ledger, arena, &servers);

@@ -22,7 +22,7 @@ const struct report_unit report_unit_unknown = {
 const struct report_gpu report_gpu_unknown = {
         .memory = NAN, .memory_used = NAN, .utilization = NAN, .temperature = NAN, .power = NAN, .power_limit = NAN};
 
-static bool is_any(const char *text UNUSED)
+static bool node_page_is_any(const char *text UNUSED)
 {
         return true;
 }
@@ -30,7 +30,7 @@ static bool is_any(const char *text UNUSED)
 /*
  * The page is shown in terminals, and parts of it come from tenants: it is cleaned, so that one name does not cost it.
  */
-static const struct json_text any = {is_any, REPORT_TEXT_MAX, "text of at most ", true};
+static const struct json_text any = {node_page_is_any, REPORT_TEXT_MAX, "text of at most ", true};
 
 #define HISTORY(type, key, member) JSON_REALS(key, type, member.values, member.n_values, REPORT_HISTORY_MAX)
 

@@ -19,7 +19,7 @@ struct agent_api {
         void *data;
 };
 
-static int check_node(const struct config *config, struct error *err)
+static int api_check_node(const struct config *config, struct error *err)
 {
         if (!*config->node_name) {
                 error_raise(err, ERROR_NOT_FOUND, "no node name: --node-name, NODE_NAME");
@@ -73,7 +73,7 @@ struct agent_api *agent_api_new(const struct agent_api_options *options)
         struct kube_credentials credentials = {0};
         struct agent_api *api;
         struct error err;
-        int rc = check_node(config, &err);
+        int rc = api_check_node(config, &err);
 
         if (rc < 0) {
                 log_error("cannot use the API server", LOG_ERR(&err));
@@ -134,7 +134,7 @@ struct agent_api *agent_api_close(struct agent_api *api)
 
 int agent_api_open(struct kube_client **ret, uv_loop_t *loop, const struct config *config, struct error *err)
 {
-        int rc = check_node(config, err);
+        int rc = api_check_node(config, err);
 
         return rc == 0 ? kube_client_open(ret, loop, config->kubeconfig, err) : rc;
 }

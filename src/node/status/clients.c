@@ -33,7 +33,7 @@ char *node_clients_reason(const json_t *node)
         return upgrade && strcmp(upgrade, UNLOADING) == 0 ? say(UPGRADE_LABEL, upgrade) : NULL;
 }
 
-static void on_node(const json_t *node, void *data)
+static void clients_on_node(const json_t *node, void *data)
 {
         struct node_clients *clients = data;
         _free_ char *before = NULL;
@@ -51,7 +51,7 @@ struct node_clients *node_clients_new(const struct node_clients_options *options
         struct node_clients *clients = xcalloc(1, sizeof(*clients));
 
         clients->options = *options;
-        clients->listener = (struct node_listener){.on_node = on_node, .data = clients};
+        clients->listener = (struct node_listener){.on_node = clients_on_node, .data = clients};
         node_watch_listen(options->watch, &clients->listener);
         return clients;
 }

@@ -25,7 +25,7 @@ struct node_health {
         struct node_change *changes; /* of the newest turn */
 };
 
-static void set_text(char **to, const char *text)
+static void health_set_text(char **to, const char *text)
 {
         char *copy = text ? xstrdup(text) : NULL;
 
@@ -70,7 +70,7 @@ struct node_health *node_health_free(struct node_health *health)
 /* ---- units ---- */
 
 /* NULL: the inventory does not have it. */
-static const struct named_unit *find_named(const struct node_health *health, const char *uuid)
+static const struct named_unit *health_find_named(const struct node_health *health, const char *uuid)
 {
         for (size_t i = 0; i < health->n_units; i++)
                 if (strcmp(health->units[i].uuid, uuid) == 0)
@@ -85,7 +85,7 @@ static void add_named(struct node_health *health, const char *uuid, const char *
                 (struct named_unit){.uuid = xstrdup(uuid), .parent = parent ? xstrdup(parent) : NULL, .name = name};
 }
 
-static void add_gpu(struct node_health *health, const struct gpu *gpu)
+static void health_add_gpu(struct node_health *health, const struct gpu *gpu)
 {
         add_named(health, gpu->uuid, NULL, xasprintf("GPU %u (%s)", gpu->index, gpu->uuid));
         for (size_t i = 0; i < gpu->n_mig_devices; i++) {
@@ -98,10 +98,10 @@ static void add_gpu(struct node_health *health, const struct gpu *gpu)
 
 void node_health_set_inventory(struct node_health *health, const struct inventory *inventory)
 {
-        set_text(&health->unavailable, NULL);
+        health_set_text(&health->unavailable, NULL);
         free_units(health);
         for (size_t i = 0; i < inventory->n_gpus; i++)
-                add_gpu(health, &inventory->gpus[i]);
+                health_add_gpu(health, &inventory->gpus[i]);
 }
 
 void node_health_set_plan(struct node_health *health, const struct plan *plan)
@@ -111,17 +111,17 @@ void node_health_set_plan(struct node_health *health, const struct plan *plan)
 
 void node_health_set_unavailable(struct node_health *health, const char *reason)
 {
-        set_text(&health->unavailable, reason);
+        health_set_text(&health->unavailable, reason);
 }
 
 void node_health_set_refused(struct node_health *health, const char *reason)
 {
-        set_text(&health->refused, reason);
+        health_set_text(&health->refused, reason);
 }
 
 void node_health_set_reduced(struct node_health *health, const char *reason)
 {
-        set_text(&health->reduced, reason);
+        health_set_text(&health->reduced, reason);
 }
 
 /* ---- what changed ---- */
@@ -150,7 +150,7 @@ static struct node_change change_of(const struct node_health *health, const stru
         };
 }
 
-static void remember(struct node_health *health)
+static void health_remember(struct node_health *health)
 {
         unit_health_clear(&health->before);
         for (size_t i = 0; i < health->now->n_unhealthy; i++)
@@ -169,10 +169,10 @@ size_t node_health_end_turn(struct node_health *health, const struct node_change
         for (size_t i = 0; i < health->now->n_unhealthy; i++) {
                 char *uuid = health->now->unhealthy[i].uuid;
 
-                if (!find_named(health, uuid) && has_changed(health, uuid))
+                if (!health_find_named(health, uuid) && has_changed(health, uuid))
                         health->changes[count++] = change_of(health, &(struct named_unit){.uuid = uuid, .name = uuid});
         }
-        remember(health);
+        health_remember(health);
         *ret = health->changes;
         return count;
 }
@@ -196,7 +196,7 @@ static void count_units_of(const struct node_health *health, const struct resour
 
                 if (!unhealthy || tally->n_unhealthy++)
                         continue;
-                named = find_named(health, uuid);
+                named = health_find_named(health, uuid);
                 tally->first_unhealthy = unhealthy;
                 tally->first_name = named ? named->name : uuid;
         }
@@ -213,10 +213,11 @@ static struct tally count_units(const struct node_health *health)
         return tally;
 }
 
-static void set(struct node_verdict *verdict, enum node_status status, const char *reason, const char *format, ...)
-        PRINTF_LIKE(4, 5);
+static void health_set(struct node_verdict *verdict, enum node_status status, const char *reason, const char *format,
+        ...) PRINTF_LIKE(4, 5);
 
-static void set(struct node_verdict *verdict, enum node_status status, const char *reason, const char *format, ...)
+static void health_set(
+        struct node_verdict *verdict, enum node_status status, const char *reason, const char *format, ...)
 {
         va_list args;
 
@@ -230,11 +231,11 @@ static void set(struct node_verdict *verdict, enum node_status status, const cha
 static void judge_without_plan(const struct node_health *health, struct node_verdict *ret)
 {
         if (health->unavailable)
-                set(ret, NODE_NOT_READY, "NVMLUnavailable", "NVML cannot be used: %s", health->unavailable);
+                health_set(ret, NODE_NOT_READY, "NVMLUnavailable", "NVML cannot be used: %s", health->unavailable);
         else if (health->refused)
-                set(ret, NODE_NOT_READY, "ChangeRefused", "no plan is in force: %s", health->refused);
+                health_set(ret, NODE_NOT_READY, "ChangeRefused", "no plan is in force: %s", health->refused);
         else
-                set(ret, NODE_UNKNOWN, "Starting",
+                health_set(ret, NODE_UNKNOWN, "Starting",
                         "the GPUs have not been read yet, or it is not known yet which MIG configuration they are to have");
 }
 
@@ -243,20 +244,20 @@ static void judge_plan(const struct node_health *health, struct node_verdict *re
         struct tally tally = count_units(health);
 
         if (tally.n_units == 0)
-                set(ret, NODE_NOT_READY, "NoGPU", "the node has no GPU that its configuration advertises");
+                health_set(ret, NODE_NOT_READY, "NoGPU", "the node has no GPU that its configuration advertises");
         else if (tally.n_unhealthy == tally.n_units)
-                set(ret, NODE_NOT_READY, "NoHealthyGPU", "none of %zu units is healthy; %s: %s", tally.n_units,
+                health_set(ret, NODE_NOT_READY, "NoHealthyGPU", "none of %zu units is healthy; %s: %s", tally.n_units,
                         tally.first_name, tally.first_unhealthy->reason);
         else if (health->refused)
-                set(ret, NODE_READY, "ChangeRefused", "the previous plan stays in force: %s", health->refused);
+                health_set(ret, NODE_READY, "ChangeRefused", "the previous plan stays in force: %s", health->refused);
         else if (tally.n_unhealthy > 0)
-                set(ret, NODE_READY, "SomeUnhealthy", "%zu of %zu units are unhealthy; %s: %s", tally.n_unhealthy,
-                        tally.n_units, tally.first_name, tally.first_unhealthy->reason);
+                health_set(ret, NODE_READY, "SomeUnhealthy", "%zu of %zu units are unhealthy; %s: %s",
+                        tally.n_unhealthy, tally.n_units, tally.first_name, tally.first_unhealthy->reason);
         else if (health->reduced)
-                set(ret, NODE_READY, "OfferReduced", "%s", health->reduced);
+                health_set(ret, NODE_READY, "OfferReduced", "%s", health->reduced);
         else
-                set(ret, NODE_READY, "Ready", "%zu units are healthy, %zu resources are advertised", tally.n_units,
-                        health->plan->n_resources);
+                health_set(ret, NODE_READY, "Ready", "%zu units are healthy, %zu resources are advertised",
+                        tally.n_units, health->plan->n_resources);
 }
 
 void node_health_judge(const struct node_health *health, struct node_verdict *ret)

@@ -17,7 +17,7 @@ struct node_label {
 };
 
 /* The watch reports the node before it says that its list is complete: a node without an answer yet is unknown. */
-static void set(struct node_label *label, const char *value)
+static void status_label_set(struct node_label *label, const char *value)
 {
         _free_ char *copy = xasprintf("%.*s", VALUE_MAX, value);
 
@@ -34,7 +34,7 @@ static void on_label_node(const json_t *node, void *data)
         struct node_label *label = data;
         const char *value = node ? object_text(node, "metadata", "labels", label->key, NULL) : NULL;
 
-        set(label, value ? value : "");
+        status_label_set(label, value ? value : "");
 }
 
 static void on_label_synced(void *data)

@@ -8,7 +8,7 @@
 
 #define MACHINE_LIMIT ((size_t)65536)
 
-static void add_warning(const char *text, void *data)
+static void labels_make_add_warning(const char *text, void *data)
 {
         strbuf_printf(data, "%s\n", text);
 }
@@ -73,7 +73,7 @@ void labels_make(
         };
 
         vgpu_read(&input.vgpu, source->config->system_root);
-        labels_build(ret, arena, &input, add_warning, &text);
+        labels_build(ret, arena, &input, labels_make_add_warning, &text);
         labels_make_report(warnings, &text);
 }
 

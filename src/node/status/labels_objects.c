@@ -41,7 +41,7 @@ void labels_feature_set(json_t *object, const char *node, json_t *labels, json_t
                         labels));
 }
 
-static json_t *owner_of(const char *version, const char *kind, const char *name, const char *uid)
+static json_t *labels_objects_owner_of(const char *version, const char *kind, const char *name, const char *uid)
 {
         return json_pack("{s:s, s:s, s:s, s:s}", "apiVersion", version, "kind", kind, "name", name, "uid", uid);
 }
@@ -62,7 +62,7 @@ json_t *labels_feature_owners(const json_t *pod)
                         !name || !uid)
                         continue;
                 json_array_append(owners, owner);
-                json_array_append_new(owners, owner_of("v1", "Pod", name, uid));
+                json_array_append_new(owners, labels_objects_owner_of("v1", "Pod", name, uid));
                 break;
         }
         return owners;

@@ -84,7 +84,7 @@ static struct kube_call *create_feature(struct labels_publisher *publisher)
         return call;
 }
 
-static void on_edited(const struct kube_answer *answer, void *data)
+static void labels_publisher_on_edited(const struct kube_answer *answer, void *data)
 {
         struct labels_publisher *publisher = data;
 
@@ -98,16 +98,18 @@ static struct kube_call *write_feature(struct labels_publisher *publisher)
 {
         _free_ char *path = labels_feature_path(publisher->options.scope, publisher->options.node);
 
-        return kube_client_edit(publisher->options.client,
-                &(struct kube_edit){
-                        .path = path, .replace = true, .edit = edit_feature, .done = on_edited, .data = publisher});
+        return kube_client_edit(publisher->options.client, &(struct kube_edit){.path = path,
+                                                                   .replace = true,
+                                                                   .edit = edit_feature,
+                                                                   .done = labels_publisher_on_edited,
+                                                                   .data = publisher});
 }
 
 /*
  * Labels without an owner are better than none: they only remain when the DaemonSet is deleted. If the owner cannot be
  * read now, it is asked for again the next time.
  */
-static void on_pod(const struct kube_answer *answer, void *data)
+static void labels_publisher_on_pod(const struct kube_answer *answer, void *data)
 {
         struct labels_publisher *publisher = data;
 
@@ -127,12 +129,13 @@ static struct kube_call *ask_owners(struct labels_publisher *publisher)
         _free_ char *path = object_path(pods, publisher->options.pod);
 
         return kube_client_send(publisher->options.client,
-                &(struct kube_request){.method = KUBE_GET, .path = path, .done = on_pod, .data = publisher});
+                &(struct kube_request){
+                        .method = KUBE_GET, .path = path, .done = labels_publisher_on_pod, .data = publisher});
 }
 
 /* ---- the node ---- */
 
-static struct kube_call *write_node(struct labels_publisher *publisher)
+static struct kube_call *labels_publisher_write_node(struct labels_publisher *publisher)
 {
         _free_ char *path = labels_node_path(publisher->options.node);
         json_t *object = labels_node_object(publisher->options.node, publisher->labels);
@@ -177,7 +180,7 @@ static struct kube_call *labels_publisher_write(json_t *wanted, void *data)
                 return *publisher->options.pod && !publisher->has_asked_owners ? ask_owners(publisher)
                                                                                : write_feature(publisher);
         case LABELS_NODE:
-                return write_node(publisher);
+                return labels_publisher_write_node(publisher);
         }
         return NULL;
 }

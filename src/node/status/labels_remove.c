@@ -35,7 +35,7 @@ static bool has_our_label(const char *text)
         return false;
 }
 
-static void remove_file(const struct removing *removing)
+static void labels_remove_remove_file(const struct removing *removing)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         const char *path = removing->config->labels_file;
@@ -60,7 +60,7 @@ static void remove_file(const struct removing *removing)
 
 /* ---- the node ---- */
 
-static void report_node(struct removing *removing, enum labels_removal outcome, const char *note)
+static void labels_remove_report_node(struct removing *removing, enum labels_removal outcome, const char *note)
 {
         removing->report(outcome, "node labels", removing->config->node_name, note, removing->data);
         removing->is_over = true;
@@ -68,7 +68,8 @@ static void report_node(struct removing *removing, enum labels_removal outcome, 
 
 static void on_node_cleared(const struct kube_answer *answer, void *data)
 {
-        report_node(data, answer->error ? LABELS_LEFT : LABELS_REMOVED, answer->error ? answer->error->text : "");
+        labels_remove_report_node(
+                data, answer->error ? LABELS_LEFT : LABELS_REMOVED, answer->error ? answer->error->text : "");
 }
 
 static void on_labels_remove_node(const struct kube_answer *answer, void *data)
@@ -79,11 +80,12 @@ static void on_labels_remove_node(const struct kube_answer *answer, void *data)
         if (answer->error || !labels_node_is_ours(answer->object)) {
                 bool is_unseen = answer->error && answer->status != 404;
 
-                report_node(removing, is_unseen ? LABELS_UNSEEN : LABELS_ABSENT, is_unseen ? answer->error->text : "");
+                labels_remove_report_node(
+                        removing, is_unseen ? LABELS_UNSEEN : LABELS_ABSENT, is_unseen ? answer->error->text : "");
                 return;
         }
         if (removing->is_dry) {
-                report_node(removing, LABELS_REMOVED, "");
+                labels_remove_report_node(removing, LABELS_REMOVED, "");
                 return;
         }
         nothing = labels_node_object(removing->config->node_name, NULL);
@@ -154,7 +156,7 @@ void labels_remove(struct api_visit *visit, const struct config *config, const c
         struct removing removing = {
                 .config = config, .is_dry = is_dry, .report = report, .data = data, .client = visit->client};
 
-        remove_file(&removing);
+        labels_remove_remove_file(&removing);
         if (!visit->client) {
                 report(LABELS_UNSEEN, "NodeFeature", "", visit->why.text, data);
                 report(LABELS_UNSEEN, "node labels", config->node_name, visit->why.text, data);

@@ -58,7 +58,7 @@ static void on_mig_node(const json_t *node, void *data)
 
 /* ---- the first reading ---- */
 
-static void read_node(uv_timer_t *timer);
+static void mig_labels_read_node(uv_timer_t *timer);
 
 /* The watch may have been faster, and is newer then. */
 static void on_node_read(const struct kube_answer *answer, void *data)
@@ -73,11 +73,11 @@ static void on_node_read(const struct kube_answer *answer, void *data)
                 return;
         }
         complain(&labels->trouble, "the node's MIG configuration cannot be read, will try again", answer->error);
-        uv_timer_start(&labels->timer, read_node,
+        uv_timer_start(&labels->timer, mig_labels_read_node,
                 backoff_next(&labels->backoff, answer->retry_after_ms, (uint32_t)uv_hrtime()), 0);
 }
 
-static void read_node(uv_timer_t *timer)
+static void mig_labels_read_node(uv_timer_t *timer)
 {
         struct mig_labels *labels = timer->data;
         _free_ char *path = object_path("/api/v1/nodes", labels->node);
@@ -105,7 +105,7 @@ struct mig_labels *mig_labels_new(const struct mig_labels_options *options)
         labels->backoff = (struct backoff){MIG_LABELS_RETRY_MS, MIG_LABELS_RETRY_MAX_MS, 0};
         uv_timer_init(kube_client_loop(options->client), &labels->timer);
         labels->timer.data = labels;
-        read_node(&labels->timer);
+        mig_labels_read_node(&labels->timer);
         return labels;
 }
 

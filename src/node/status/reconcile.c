@@ -196,7 +196,7 @@ static bool is_same_node(struct node_reconcile *reconcile, const json_t *node)
         return reconcile->uid == reconcile->seen_uid || json_equal(reconcile->uid, reconcile->seen_uid);
 }
 
-static bool is_right(struct node_reconcile *reconcile, const json_t *node)
+static bool status_reconcile_is_right(struct node_reconcile *reconcile, const json_t *node)
 {
         const struct node_reconcile_options *options = &reconcile->options;
 
@@ -210,7 +210,7 @@ static void on_reconcile_node(const json_t *node, void *data)
 {
         struct node_reconcile *reconcile = data;
 
-        if (!node || is_right(reconcile, node))
+        if (!node || status_reconcile_is_right(reconcile, node))
                 uv_timer_stop(&reconcile->restore);
         else if (!uv_is_active((uv_handle_t *)&reconcile->restore))
                 wait_for_turn(reconcile);

@@ -54,7 +54,7 @@ static void state_finish(struct node_state *state, const struct kube_answer *ans
         node_reconcile_answered(answer, state->reconcile);
 }
 
-static bool is_ours(const json_t *entry)
+static bool state_is_ours(const json_t *entry)
 {
         return text_is_same(object_text(entry, "manager", NULL), NODE_STATE_MANAGER);
 }
@@ -64,7 +64,7 @@ bool node_state_has_condition(const json_t *node)
         const json_t *managers = object_find(node, "metadata", "managedFields", NULL);
 
         for (size_t i = 0; i < json_array_size(managers); i++)
-                if (is_ours(json_array_get(managers, i)))
+                if (state_is_ours(json_array_get(managers, i)))
                         return true;
         return false;
 }
@@ -79,7 +79,7 @@ json_t *node_state_status(const char *node, json_t *condition)
 }
 
 /* NULL: the node has no condition of that type. */
-static const json_t *find_condition(const json_t *node, const char *type)
+static const json_t *state_find_condition(const json_t *node, const char *type)
 {
         const json_t *conditions = object_find(node, "status", "conditions", NULL);
 
@@ -95,7 +95,7 @@ static const json_t *find_condition(const json_t *node, const char *type)
 /* The time since which the condition has its present status. */
 static json_t *transition_time(const json_t *node, const char *type, const char *status, const char *now)
 {
-        const json_t *condition = find_condition(node, type);
+        const json_t *condition = state_find_condition(node, type);
         const char *since = object_text(condition, "lastTransitionTime", NULL);
 
         return json_string(since && text_is_same(object_text(condition, "status", NULL), status) ? since : now);
@@ -183,12 +183,12 @@ static bool has_taint(const json_t *node, const struct node_state *state, const 
         return !is_changed;
 }
 
-static bool is_right(const json_t *node, const json_t *written, void *data)
+static bool state_is_right(const json_t *node, const json_t *written, void *data)
 {
         const struct node_state *state = data;
 
         return has_taint(node, state, written) &&
-               (!*state->condition || object_covers(find_condition(node, state->condition), written));
+               (!*state->condition || object_covers(state_find_condition(node, state->condition), written));
 }
 
 static uint64_t settle_ms(const json_t *accepted, const json_t *wanted, void *data UNUSED)
@@ -209,7 +209,7 @@ struct node_state *node_state_new(const struct node_state_options *options)
                 .failed = "the condition and taint of the node cannot be set, will try again",
                 .succeeded = "the condition and taint of the node are set",
                 .write = state_write,
-                .is_right = is_right,
+                .is_right = state_is_right,
                 .settle_ms = settle_ms,
         };
         struct error err;

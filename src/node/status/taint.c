@@ -17,7 +17,7 @@ static bool is_same_place(const json_t *entry, const struct node_taint *taint)
         return has_text(entry, "key", taint->key) && has_text(entry, "effect", taint->effect);
 }
 
-static json_t *taints_of(const json_t *node)
+static json_t *taint_taints_of(const json_t *node)
 {
         json_t *taints = object_find(node, "spec", "taints", NULL);
 
@@ -36,10 +36,10 @@ static ssize_t taint_find(const json_t *taints, const struct node_taint *taint, 
         return -1;
 }
 
-static void append(json_t *node, const struct node_taint *taint)
+static void taint_append(json_t *node, const struct node_taint *taint)
 {
         json_t *spec = object_make(node, "spec", NULL);
-        json_t *taints = taints_of(node);
+        json_t *taints = taint_taints_of(node);
         json_t *entry = json_pack("{s:s, s:s}", "key", taint->key, "effect", taint->effect);
 
         if (*taint->value)
@@ -65,7 +65,7 @@ const char *node_taint_of(const json_t *node)
         return object_text(node, "metadata", "annotations", NODE_TAINT_ANNOTATION, NULL);
 }
 
-static bool is_same(const struct node_taint *a, const struct node_taint *b)
+static bool taint_is_same(const struct node_taint *a, const struct node_taint *b)
 {
         return strcmp(a->key, b->key) == 0 && strcmp(a->value, b->value) == 0 && strcmp(a->effect, b->effect) == 0;
 }
@@ -73,10 +73,10 @@ static bool is_same(const struct node_taint *a, const struct node_taint *b)
 /* An annotation that cannot be parsed is removed, and no taint with it. */
 static void remove_ours(json_t *node, const struct node_taint *ours)
 {
-        ssize_t at = ours ? taint_find(taints_of(node), ours, true) : -1;
+        ssize_t at = ours ? taint_find(taint_taints_of(node), ours, true) : -1;
 
         if (at >= 0)
-                json_array_remove(taints_of(node), (size_t)at);
+                json_array_remove(taint_taints_of(node), (size_t)at);
         json_object_del(object_find(node, "metadata", "annotations", NULL), NODE_TAINT_ANNOTATION);
 }
 
@@ -89,14 +89,14 @@ bool node_taint_merge(json_t *node, const struct node_taint *wanted)
         bool has_ours = annotation && node_taint_parse(&ours, &scratch, annotation, &err) == 0;
         bool is_changed = false;
 
-        if (annotation &&
-                !(wanted && has_ours && is_same(&ours, wanted) && taint_find(taints_of(node), &ours, true) >= 0)) {
+        if (annotation && !(wanted && has_ours && taint_is_same(&ours, wanted) &&
+                                  taint_find(taint_taints_of(node), &ours, true) >= 0)) {
                 remove_ours(node, has_ours ? &ours : NULL);
                 annotation = NULL;
                 is_changed = true;
         }
-        if (wanted && !annotation && taint_find(taints_of(node), wanted, false) < 0) {
-                append(node, wanted);
+        if (wanted && !annotation && taint_find(taint_taints_of(node), wanted, false) < 0) {
+                taint_append(node, wanted);
                 write_annotation(node, &scratch, wanted);
                 is_changed = true;
         }

@@ -10,14 +10,14 @@ void api_visit_begin(struct api_visit *visit, const struct config *config)
         visit->is_outside = agent_api_open(&visit->client, &visit->loop, config, &visit->why) == AGENT_API_NONE;
 }
 
-static bool is_set(void *flag)
+static bool visit_is_set(void *flag)
 {
         return *(const bool *)flag;
 }
 
 void api_visit_wait(struct api_visit *visit, bool *is_over)
 {
-        loop_run_until(&visit->loop, is_set, is_over, 0);
+        loop_run_until(&visit->loop, visit_is_set, is_over, 0);
 }
 
 void api_visit_end(struct api_visit *visit)

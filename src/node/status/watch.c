@@ -89,7 +89,7 @@ static void note_uid(struct node_watch *watch, const json_t *node)
         watch->uid = xstrdup(uid);
 }
 
-static void on_object(enum kube_change change, json_t *object, void *data)
+static void watch_on_object(enum kube_change change, json_t *object, void *data)
 {
         if (change == KUBE_PRESENT)
                 note_uid(data, object);
@@ -135,7 +135,7 @@ void node_watch_listen(struct node_watch *watch, struct node_listener *listener)
         const struct kube_watch_options options = {
                 .path = "/api/v1/nodes",
                 .field_selector = selector,
-                .on_object = on_object,
+                .on_object = watch_on_object,
                 .on_synced = on_watch_synced,
                 .on_trouble = on_watch_trouble,
                 .data = watch,

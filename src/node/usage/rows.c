@@ -45,7 +45,7 @@ static struct usage_row *get_row(struct rows *rows, const char *unit, const char
         return &row->row;
 }
 
-static const char *key_of(const struct usage_owner *owner)
+static const char *rows_key_of(const struct usage_owner *owner)
 {
         return owner->pod_uid ? owner->pod_uid : owner->key;
 }
@@ -97,10 +97,10 @@ static int compare_owners(const void *a, const void *b)
         const struct usage_owner *const *first = a;
         const struct usage_owner *const *second = b;
 
-        return strcmp(key_of(*first), key_of(*second));
+        return strcmp(rows_key_of(*first), rows_key_of(*second));
 }
 
-static int compare_rows(const void *a, const void *b)
+static int rows_compare_rows(const void *a, const void *b)
 {
         const struct keyed_row *first = a;
         const struct keyed_row *second = b;
@@ -110,7 +110,8 @@ static int compare_rows(const void *a, const void *b)
 }
 
 /* The owners of the pod among those that are sorted by it. */
-static size_t find_owners(const struct usage_owner *const *sorted, size_t count, const char *key, size_t *ret_first)
+static size_t rows_find_owners(
+        const struct usage_owner *const *sorted, size_t count, const char *key, size_t *ret_first)
 {
         size_t low = 0;
         size_t high = count;
@@ -118,13 +119,13 @@ static size_t find_owners(const struct usage_owner *const *sorted, size_t count,
         while (low < high) {
                 const size_t middle = (low + high) / 2;
 
-                if (strcmp(key_of(sorted[middle]), key) < 0)
+                if (strcmp(rows_key_of(sorted[middle]), key) < 0)
                         low = middle + 1;
                 else
                         high = middle;
         }
         *ret_first = low;
-        while (high < count && strcmp(key_of(sorted[high]), key) == 0)
+        while (high < count && strcmp(rows_key_of(sorted[high]), key) == 0)
                 high++;
         return high - low;
 }
@@ -136,7 +137,7 @@ static void drop_ended(struct rows *rows, const struct usage_owner *const *sorte
         for (size_t i = 0; i < rows->count; i++) {
                 struct usage_row *row = &rows->rows[i].row;
                 size_t first;
-                size_t n_own = find_owners(sorted, n_owners, rows->rows[i].key, &first);
+                size_t n_own = rows_find_owners(sorted, n_owners, rows->rows[i].key, &first);
                 bool is_known = false;
 
                 name_row(row, sorted + first, n_own, &is_known);
@@ -158,7 +159,8 @@ size_t usage_rows(const struct usage_owner *owners, size_t n_owners, const struc
 
                 sorted[i] = owner;
                 if (owner->unit || owner->is_granted)
-                        grant(get_row(&rows, owner->unit ? owner->unit : "", owner->pod_uid, key_of(owner)), owner);
+                        grant(get_row(&rows, owner->unit ? owner->unit : "", owner->pod_uid, rows_key_of(owner)),
+                                owner);
         }
         for (size_t i = 0; i < n_shares; i++)
                 if (shares[i].kind == USAGE_POD)
@@ -168,7 +170,7 @@ size_t usage_rows(const struct usage_owner *owners, size_t n_owners, const struc
                 qsort(sorted, n_owners, sizeof(*sorted), compare_owners);
         drop_ended(&rows, sorted, n_owners);
         if (rows.count)
-                qsort(rows.rows, rows.count, sizeof(*rows.rows), compare_rows);
+                qsort(rows.rows, rows.count, sizeof(*rows.rows), rows_compare_rows);
         plain = ARENA_ARRAY(arena, struct usage_row, rows.count);
         for (size_t i = 0; i < rows.count; i++)
                 plain[i] = rows.rows[i].row;

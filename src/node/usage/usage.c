@@ -168,7 +168,7 @@ static void add_percent(unsigned int *sum, unsigned int percent)
                 *sum += percent;
 }
 
-static void add_process(struct share *share, const struct gpu_process *process)
+static void usage_add_process(struct share *share, const struct gpu_process *process)
 {
         struct usage_share *sum = &share->share;
 
@@ -188,7 +188,7 @@ static void clear(struct share *share)
         share->share.sm_percent = share->share.memory_percent = 0;
 }
 
-static void remember(struct usage_past *past, uint64_t now_ms, uint64_t percent, uint64_t memory)
+static void usage_remember(struct usage_past *past, uint64_t now_ms, uint64_t percent, uint64_t memory)
 {
         if (percent != GPU_VALUE_UNKNOWN)
                 usage_ring_put(&past->sm_percent, now_ms / MINUTE_MS, (uint32_t)MIN(percent, UINT32_MAX));
@@ -207,8 +207,8 @@ static void count(struct share *share, uint64_t now_ms, double seconds, double j
         if (joules >= 0 && all_sm_percent != GPU_PERCENT_UNKNOWN)
                 sum->energy =
                         MAX(sum->energy, 0.0) + (all_sm_percent ? joules * sum->sm_percent / all_sm_percent : 0.0);
-        remember(&share->past, now_ms, sum->sm_percent == GPU_PERCENT_UNKNOWN ? GPU_VALUE_UNKNOWN : sum->sm_percent,
-                sum->memory);
+        usage_remember(&share->past, now_ms,
+                sum->sm_percent == GPU_PERCENT_UNKNOWN ? GPU_VALUE_UNKNOWN : sum->sm_percent, sum->memory);
 }
 
 static bool has_server(const struct gpu_sample *sample, const pid_t *servers, size_t n_servers)
@@ -242,13 +242,13 @@ static void add_sample(struct usage *usage, const struct gpu_sample *sample, con
                 const enum usage_kind kind = usage_kind_of(&sample->processes[i], servers, n_servers);
                 const struct gpu_process process = doubt(&sample->processes[i], is_mps && kind != USAGE_MPS_SERVER);
 
-                add_process(get_share(place, kind, kind == USAGE_POD ? process.pod_uid : NULL), &process);
+                usage_add_process(get_share(place, kind, kind == USAGE_POD ? process.pod_uid : NULL), &process);
                 add_percent(&all_sm_percent, process.sm_percent);
         }
         for (size_t i = 0; i < place->n_shares; i++)
                 if (place->shares[i]->share.n_processes)
                         count(place->shares[i], sample->at_ms, seconds, joules, all_sm_percent);
-        remember(&place->past, sample->at_ms, sample->values[GPU_BUSY], sample->values[GPU_MEMORY_USED]);
+        usage_remember(&place->past, sample->at_ms, sample->values[GPU_BUSY], sample->values[GPU_MEMORY_USED]);
         place->at_ms = sample->at_ms;
         place->energy = sample->values[GPU_ENERGY];
         if (power != GPU_VALUE_UNKNOWN)

@@ -1,7 +1,7 @@
 /*
- * The steps of node/dra/prepare.h (node/dra/reading.h, node/dra/allocation.h), with which a test is linked instead of the
- * real ones: ledger, CDI files and record are files of one folder, so that they outlive a process that is killed. What
- * is asked for waits in |asked| until the test answers, or is answered at once.
+ * The steps of node/dra/prepare.h (node/dra/reading.h, node/dra/allocation.h), with which a test is linked instead of
+ * the real ones: ledger, CDI files and record are files of one folder, so that they outlive a process that is killed.
+ * What is asked for waits in |asked| until the test answers, or is answered at once.
  *
  * Each allocation has a new number, which is in the ledger's file, in the CDI file and in the record: so it shows when
  * they are not of the same allocation.

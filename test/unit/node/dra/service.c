@@ -1,6 +1,6 @@
 /*
- * The service between a client of ours and functions in place of node/dra/prepare.h that answer when the test says, on a
- * real socket; and a real kubelet's connection, fed whole and cut at every byte.
+ * The service between a client of ours and functions in place of node/dra/prepare.h that answer when the test says, on
+ * a real socket; and a real kubelet's connection, fed whole and cut at every byte.
  */
 #include "socket.h"
 
