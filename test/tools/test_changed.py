@@ -77,8 +77,20 @@ def test_what_passed_is_not_changed_until_one_of_its_files_is(project):
 def test_a_source_changes_with_the_headers_that_it_includes(project, name, sources):
     project.passed(*project.changed('sources'))
     assert project.changed('sources') == set()
-    project.write(name, '/* changed */')
+    project.write(name, 'int changed;')
     assert project.changed('sources') == sources
+
+
+@pytest.mark.parametrize('text, is_changed', [
+    ('/* another\n * comment */\n\nconst char text[] =\n    "/* text */";\n', False),
+    ('/* comment */ const char text[] = "/* another text */";', True),
+    ('/* NOLINT(cert-err34-c) */ const char text[] = "/* text */";', True),
+])
+def test_a_comment_or_the_form_of_a_source_is_no_change_and_a_text_is(project, text, is_changed):
+    project.write('src/base/list.c', '/* comment */ const char text[] = "/* text */";')
+    project.passed(*project.changed('sources'))
+    project.write('src/base/list.c', text)
+    assert project.changed('sources') == ({'src/base/list.c'} if is_changed else set())
 
 
 def test_what_passed_earlier_stays_and_what_is_gone_does_not(project):
@@ -103,7 +115,7 @@ def test_the_lines_of_two_branches_may_stand_together(project):
 
 def test_what_is_edited_while_it_runs_has_not_passed(project):
     before = project.lines('sources')
-    project.write('src/base/list.c', '/* edited meanwhile */')
+    project.write('src/base/list.c', 'int edited_meanwhile;')
     project.lines('passed', *before)
     assert project.changed('sources') == {'src/base/list.c'}
 

@@ -272,9 +272,8 @@ static void on_listener(uv_poll_t *listener, int status, int events UNUSED)
                 if (fd < 0 && errno == EAGAIN)
                         return;
                 if (fd < 0) {
-                        evict_idle(
-                                /* out of descriptors, or of memory: whose end takes effect before the next look */
-                                server);
+                        /* Descriptors or memory are short; the end of a connection takes effect before the next look. */
+                        evict_idle(server);
                         pause_listening(server);
                         return;
                 }
