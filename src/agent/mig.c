@@ -31,7 +31,7 @@ struct agent_mig {
         struct agent_mig_options options;
         struct mig_run *run;
         struct mig_labels *labels;
-        struct evictions *evictions; /* NULL: nobody is to be evicted */
+        struct evictions *evictions; /* NULL: no pods are evicted */
         struct undecided *undecided;
         char *fallback;
         bool makes_devices; /* for claims */
@@ -103,7 +103,7 @@ static void evict_users(const struct agent_mig *mig, const struct ledger_claim *
                 evictions_ask(mig->evictions, pod_namespace, claim->pods[i].name, claim->pods[i].uid);
 }
 
-/* In an order that stays the same, whatever kubelet's is: the text is an annotation and an event. */
+/* A fixed order, because the order of kubelet's list varies and the text becomes an annotation and an event. */
 static int compare_held(const void *a, const void *b)
 {
         const struct rollout_held *first = a;
@@ -212,7 +212,7 @@ struct withdrawing {
         size_t n_claims;
 };
 
-/* By whatever kubelet said last, by its record, or by a claim. */
+/* True if kubelet's last list, its checkpoint or a claim has the unit as held. */
 static bool mig_is_held(const struct withdrawing *all, const char *unit)
 {
         size_t length = strlen(unit);
@@ -289,7 +289,10 @@ static void on_undecided_passed(void *data)
 
 /* ---- releasing ---- */
 
-/* A daemon of several units is started anew without those that go. */
+/*
+ * Returns a running MPS daemon that still serves a unit to be released, or NULL. A daemon of several units is restarted
+ * without that unit.
+ */
 static const struct mps_daemon_status *find_daemon(const struct agent_mig *mig)
 {
         struct ledger_measures measures;
@@ -318,7 +321,7 @@ static const char *find_obstacle(const struct agent_mig *mig, const struct mps_s
         return NULL;
 }
 
-/* True: the change may go on, with a reset or without one. */
+/* True: the change may proceed, with a reset or without one. */
 static bool is_ready_for_reset(struct agent_mig *mig)
 {
         uint64_t now_ms = uv_now(mig->options.loop);

@@ -125,7 +125,7 @@ const struct mps_daemon_wanted *mps_wanted_find(const struct mps_wanted *wanted,
 /* The unit of that UUID; NULL: it is none of the daemon's, or is away. */
 const struct mps_unit *mps_daemon_unit(const struct mps_daemon_wanted *daemon, const char *uuid);
 
-/* The first unit of |wanted| that |started| does not have, or NULL: it is taken in when there are no clients. */
+/* The first unit of |wanted| that |started| lacks, or NULL. The daemon takes it in once it has no clients. */
 const char *mps_daemon_lacks(const struct mps_daemon_wanted *started, const struct mps_daemon_wanted *wanted);
 
 /*

@@ -48,7 +48,7 @@ int cdi_publish(
 
 /*
  * Tries once more for a plan that is served without its specifications (plan->lacks_cdi), or without nodes
- * (plan->lacks_nodes). If it lacked all, the same configuration is to be planned anew after a success: this plan's
+ * (plan->lacks_nodes). If it lacked all, the caller plans the same configuration again after a success: this plan's
  * answers stay as they are.
  */
 int cdi_publish_again(struct plan *plan, struct cdi_files *files, struct error *err) MUST_USE;

@@ -10,7 +10,7 @@
 #include "base/list.h"
 #include "base/log.h"
 
-/* Which file was last found to have its content: a later change of any kind gives it another change time. */
+/* Identity and change time (ctime) of the file when its content was last verified. */
 struct seen {
         dev_t device;
         ino_t inode;

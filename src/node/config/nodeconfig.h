@@ -49,7 +49,7 @@ int agent_config_new(struct agent_config **ret, const struct agent_config_option
 
 /*
  * Connects to the cluster: from here on the label is followed and the state is reported. Every field may be NULL, and
- * must outlive the configuration. Without a client the node has no name, or there are no credentials.
+ * must outlive the configuration. |client| is NULL without a node name or credentials.
  */
 struct agent_config_cluster {
         struct kube_client *client;
@@ -67,7 +67,7 @@ int agent_config_connect(
  */
 void agent_config_serve(struct agent_config *config, bool is_serving);
 
-/* There is no configuration to serve yet; agent_config_load() only gives what is needed while waiting. */
+/* A configuration to serve is not known yet; until then agent_config_load() gives only what is needed while waiting. */
 bool agent_config_is_waiting(const struct agent_config *config);
 
 /* The label is known, or the wait for it is over: the loaded configuration is the one that the cluster wants. */

@@ -19,7 +19,7 @@
 #include "node/status/apply.h"
 
 struct config_outcome {
-        char *record; /* the path; NULL: configurations are not chosen by name, and there is no record */
+        char *record; /* the path; NULL: configurations are not chosen by name, so none is recorded */
         struct agent_config_cluster cluster;
         char *node;
         bool is_serving;

@@ -31,9 +31,9 @@
  * devices like independent devices. Such a server gets the safe layout: each unit as a whole, or as static shares
  * (|fallback|), never both, and no candidates.
  *
- * A scheduler that forgets shares (dra_release_forgets_shares()) would give the whole unit out beside them, whatever
- * the counters say. There each unit has one form: the one in which claims have it; else the first above, unless
- * |one_form| says whole. Candidates stay: each is for one claim.
+ * A scheduler that forgets shares (dra_release_forgets_shares()) would allocate the whole unit beside them in spite of
+ * the counters. For such a scheduler each unit has one form: the one in which claims have it; else the first above,
+ * unless |one_form| says whole. Candidates stay: each is for one claim.
  *
  * Order: the scheduler takes the first device that fits, so the order decides how full GPUs get. Shared devices come
  * first, then time-sliced ones, MIG devices and candidates from small to large, whole GPUs last. Within a kind, devices
@@ -109,7 +109,7 @@ struct dra_counter_set {
 /* A GPU instance that is there. */
 struct dra_mig_instance {
         struct mig_placed at;
-        bool is_ours;     /* made by Prepare: its MIG device is no device of its own, the candidate is */
+        bool is_ours;     /* made by Prepare: the candidate is the device, not its MIG device */
         const char *uuid; /* of its MIG device, if it is ours and known; else NULL */
 };
 
@@ -208,8 +208,8 @@ struct dra_layout {
 
 /*
  * In |arena|, which also holds the layout. The inventory and what |options| points to are borrowed and must live as
- * long. A GPU with a failure keeps its devices (taints say the rest) unless it never told its memory. The same input
- * makes the same layout.
+ * long. A failing GPU keeps its devices (with taints) unless its memory size was never read. The same input makes the
+ * same layout.
  */
 const struct dra_layout *dra_layout_build(
         struct arena *arena, const struct inventory *inventory, const struct dra_options *options);

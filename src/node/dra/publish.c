@@ -412,7 +412,9 @@ static void rest(struct dra_publisher *publisher)
         }
 }
 
-/* Another client undoes each repair. The first pause is not told: kubelet may be slow in deleting all at its start. */
+/*
+ * Another client undoes each repair. The first pause is not reported: kubelet may still delete slices after its start.
+ */
 static void wait_for_repair(struct dra_publisher *publisher, const struct dra_action *action, uint64_t wait_ms)
 {
         static const char *const done[] = {

@@ -38,8 +38,8 @@ struct dra_room {
 };
 
 /*
- * |wanted| has an entry for each result of |claim|, with devices of |layout|. |err| says what is in the way, unless
- * there is room: where it comes, by whoever has it; where there is none, by claims that are not over.
+ * |wanted| has an entry for each result of |claim|, with devices of |layout|. Unless the claim fits, |err| says what is
+ * in the way: for DRA_ROOM_NONE counting only claims that are not over, else counting all.
  */
 enum dra_room_state dra_room_look(struct dra_room *room, const struct dra_claim *claim, const struct dra_wanted *wanted,
         const struct dra_layout *layout, struct error *err);

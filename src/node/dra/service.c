@@ -33,7 +33,7 @@ struct dra_service {
         size_t n_requests;
         struct list works;
         size_t n_works;
-        struct list ready; /* not begun, and there is no earlier work of the same UID */
+        struct list ready; /* not begun, and not behind an earlier work of the same UID */
         size_t n_running;
         bool is_advancing;
         bool is_held;

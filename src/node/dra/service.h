@@ -11,7 +11,7 @@
  * out: kubelet tries again after a timeout, the claim's allocation cannot change while it is reserved, and so the
  * second request gets the result that was too late for the first. A Prepare waits for a running Unprepare of the same
  * claim, and the other way round. A work that has not begun is dropped when no request waits for it any more: the claim
- * may have been unprepared by another way meanwhile. Of a Prepare that has begun the backend is told so.
+ * may have been unprepared by another way meanwhile. For a Prepare that has begun, the backend is notified.
  *
  *     Prepare A ──► work 1 runs          answered: both requests, and then work 2 begins
  *     Prepare A ──► shares work 1

@@ -35,7 +35,7 @@ struct plugins {
         struct deferred settle; /* shows kubelet what has changed in this turn of the loop */
         bool plan_is_new;
         struct lock lock;
-        bool is_serving;              /* it had the lock, and nobody else has had it since */
+        bool is_serving;              /* this agent was the last to have the lock */
         bool lock_refused;            /* logged */
         bool is_removed;              /* the directory, though its path still leads there */
         struct file_identity kubelet; /* its socket, as last seen */
@@ -297,7 +297,7 @@ static void plugins_give_way(struct plugins *plugins)
         uv_timer_start(&plugins->lock_timer, on_lock_timer, LOCK_RETRY_MS, 0);
 }
 
-/* Takes the lock if it is not held; whoever gets it starts to serve. */
+/* Takes the lock if it is not held; with the lock this agent starts to serve. */
 static void take_lock(struct plugins *plugins)
 {
         struct error err;

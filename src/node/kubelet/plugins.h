@@ -11,8 +11,8 @@
  *
  * Until then nothing is served; the agent that waits takes over when the other one ends. The lock is on the directory
  * itself, and goes with it: where kubelet's directory is replaced, it is taken again on the new one, and there another
- * agent may be faster. While the directory is away, who served counts as serving, since nobody else can; a plan that
- * comes then closes what is served, and waits.
+ * agent may be faster. While the directory is missing, the agent that served counts as serving, since no other agent
+ * can; a plan that comes then closes what is served, and waits.
  *
  * Plans are carried out, and health and what is unavailable by the broker are read, at the end of the turn of the loop
  * in which they changed, so that kubelet gets one message for all of it and never sees a state between.

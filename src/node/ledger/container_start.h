@@ -1,8 +1,8 @@
 /*
  * Makes what a container needs before it starts: CDI devices with the limits of all that it holds at the daemon of the
- * node, and with those that it declares itself, at whatever daemon. kubelet names the ids of one resource; which other
- * shares the same container has, and which device each answer named, stands in kubelet's record, which it has written
- * by then. The record has init containers, too, and needs no socket.
+ * node, and with those that it declares itself, at any daemon. kubelet names the ids of one resource; its checkpoint,
+ * which it has written by then, has the other shares of the same container and the device that each answer named. The
+ * checkpoint has init containers, too, and needs no socket.
  *
  * An init container may have had the same ids as one that comes after it, so every container that has just these ids is
  * made ready.

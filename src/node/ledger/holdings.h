@@ -115,7 +115,7 @@ bool holdings_renew_record(struct holdings *holdings);
 bool holdings_read_record(const struct holdings *holdings, struct arena *arena, struct checkpoint *ret);
 const char *holdings_record_path(const struct holdings *holdings);
 
-/* By kubelet's newest list and its record; NULL: not known yet. Valid until the loop goes on. */
+/* By kubelet's newest list and its record; NULL: not known yet. Valid until the caller returns to the loop. */
 const struct holders *holdings_holders(const struct holdings *holdings);
 /* The holder of the device, or NULL. */
 const struct holder *holdings_find(const struct holdings *holdings, const char *resource, const char *device);

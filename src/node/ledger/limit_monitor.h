@@ -36,8 +36,8 @@
  * Allocations and their owners may be out of date: a process may be of a container that kubelet has not listed to us
  * yet. kubelet records a container's devices before it starts; so evidence against a process counts only with an answer
  * of kubelet to a question that was asked after the process had been seen. Until then nothing but unknown is reported,
- * and |wants_list| asks for kubelet's list. Without such answers there are no other violations. Where kubelet could
- * name the owner, unknown waits for its answer as well, for LIMIT_MONITOR_UNLISTED_MS at most: a program may run before
+ * and |wants_list| asks for kubelet's list. Without such answers no other kind is reported. Where kubelet could name
+ * the owner, unknown waits for its answer as well, for LIMIT_MONITOR_UNLISTED_MS at most: a program may run before
  * kubelet has been asked whose the newest allocation is.
  *
  * What the supervisor says may be old, too: it may have stood still, or a daemon may hang that has not said yet who has

@@ -9,7 +9,7 @@
 
 #define PODS_OF_A_USER ((size_t)4)
 
-/* What was reported of one daemon. */
+/* The state of one daemon as it was reported last. */
 struct reported {
         char *name;
         enum mps_state state;

@@ -74,7 +74,7 @@ static const struct mps_resource *find_by_answer(
 }
 
 /*
- * Which of the resources of one name an entry of kubelet's belongs to:
+ * Finds the one of several resources of the same name to which an entry of kubelet's belongs:
  *
  *   1. the one that has its allocation
  *   2. if our record of that was lost: the one that has the unit in our answer, as kubelet's checkpoint has it

@@ -116,7 +116,9 @@ static enum guard_mode guard_mode(const struct ledger_core *core)
         size_t count;
         const struct mps_resource *all = mps_resources_all(&core->resources, &count);
 
-        /* Where there is no present sharing policy, allocations under a previous one are monitored under that one. */
+        /*
+         * Without a present sharing policy, allocations under a previous one are monitored by the previous guard mode.
+         */
         for (size_t i = 0; !mps && i < count; i++)
                 if (all[i].is_draining)
                         mps = all[i].resource->units[0].shared->section;

@@ -28,7 +28,7 @@ struct node_clients_options {
 
 struct node_clients *node_clients_new(const struct node_clients_options *options);
 
-/* Whether that Node tells the clients to leave: the label and its value, for the caller to free; NULL: no. */
+/* If the Node's label requires all clients to end: the label and its value, for the caller to free; else NULL. */
 char *node_clients_reason(const json_t *node);
 
 /* No callback after this. Accepts NULL, returns NULL. */

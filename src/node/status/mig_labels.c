@@ -22,7 +22,7 @@ struct mig_labels {
         bool evict;
         enum mig_state first_state;
         bool has_told;
-        struct kube_call *call; /* the first reading: the watch may have told its listeners long ago */
+        struct kube_call *call; /* the first reading: the watch may have reported the node before we listened */
         uv_timer_t timer;
         struct backoff backoff;
         struct complaint trouble;

@@ -90,7 +90,7 @@ static void reconcile_rest(struct node_reconcile *reconcile)
                 reconcile_enter(reconcile, RESTING, node_reconcile_rest(refresh_ms, (uint32_t)uv_hrtime()));
 }
 
-/* Something else is wanted, or may be. */
+/* Schedules a write if the wanted value differs from the one that was accepted last. */
 static void reconcile_judge(struct node_reconcile *reconcile)
 {
         const struct node_reconcile_options *options = &reconcile->options;

@@ -20,8 +20,8 @@ struct place {
         size_t n_shares;
         size_t next; /* where the next process's share is, unless others have come or gone */
         uint64_t at_ms;
-        uint64_t energy;      /* GPU_VALUE_UNKNOWN, as the next */
-        uint64_t least_power; /* that was ever seen */
+        uint64_t energy;      /* or GPU_VALUE_UNKNOWN */
+        uint64_t least_power; /* the lowest ever seen, or GPU_VALUE_UNKNOWN */
         struct usage_past past;
 };
 
