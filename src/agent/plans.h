@@ -18,7 +18,7 @@ struct agent_plans {
         struct generation *current;  /* NULL before the first inventory */
         struct generation *previous; /* kubelet may still ask for its devices */
         struct inventory *refused;   /* the newest inventory, if no generation could be made of it */
-        bool has_heard;              /* the monitor has reported an inventory, or why there is none */
+        bool has_report;             /* the monitor has reported an inventory, or why there is none */
         struct complaint bad_config;
         struct complaint bad_plan;
         struct complaint bad_dra;
@@ -44,7 +44,7 @@ const struct inventory *agent_plans_inventory(const struct agent_plans *plans);
 /* Returns a sentence for /healthz that the caller frees; NULL: no problem. */
 char *agent_plans_find_problem(const struct agent_plans *plans);
 /* The monitor has reported an inventory, or why there is none. */
-bool agent_plans_has_heard(const struct agent_plans *plans);
+bool agent_plans_has_report(const struct agent_plans *plans);
 
 /* ---- what changes the plan ---- */
 

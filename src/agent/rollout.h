@@ -38,7 +38,7 @@ void agent_rollout_close(struct agent_rollout *rollout); /* accepts NULL; freed 
 void agent_rollout_serve(struct agent_rollout *rollout, bool is_serving);
 
 /* The part of |wanted| that can be served now, for the caller to free. */
-struct rollout *agent_rollout_judge(struct agent_rollout *rollout, const struct plan *wanted);
+struct rollout *agent_rollout_make(struct agent_rollout *rollout, const struct plan *wanted);
 
 /* |next| is in force: records its plan as promised. */
 void agent_rollout_follow(struct agent_rollout *rollout, const struct rollout *next);

@@ -27,7 +27,7 @@ struct config_outcome {
         struct config_version current;  /* accepted; without its content, like the next one */
         struct config_version recorded; /* on disk */
         uint64_t generation;            /* of |current|; counts while the agent serves */
-        enum config_verdict verdict;    /* of the newest one */
+        enum config_state state;        /* of the newest one */
         char *why;
 
         struct node_apply *report; /* NULL: not serving, or without annotations */

@@ -22,10 +22,10 @@ struct dra_publisher {
 
         /* Facts about the server. */
         struct dra_api_server server;
-        bool is_refused;       /* the full layout: 422 */
-        bool has_warned;       /* that the safe layout is used */
-        bool has_told_release; /* that there is one form a unit */
-        char *owner_uid;       /* NULL: not known */
+        bool is_refused;          /* the full layout: 422 */
+        bool has_warned;          /* that the safe layout is used */
+        bool has_warned_one_form; /* that each unit is offered in one form only */
+        char *owner_uid;          /* NULL: not known */
         bool is_owner_old;
 
         struct arena arena; /* of |layout| */
@@ -392,10 +392,10 @@ static void make_layout(struct dra_publisher *publisher)
                         LOG_STR("DRAConsumableCapacity", has->consumable_capacity ? "on" : "off"),
                         LOG_STR("DRAPartitionableDevices", has->partitionable_devices ? "on" : "off"));
         publisher->has_warned = publisher->layout->is_safe;
-        if (publisher->layout->one_form && !publisher->has_told_release)
+        if (publisher->layout->one_form && !publisher->has_warned_one_form)
                 log_warn("each GPU and MIG device is offered in one form only",
                         LOG_STR("reason", publisher->layout->one_form));
-        publisher->has_told_release = publisher->layout->one_form;
+        publisher->has_warned_one_form = publisher->layout->one_form;
         if (publisher->options.on_layout)
                 publisher->options.on_layout(publisher->options.data);
 }

@@ -59,9 +59,9 @@ size_t node_health_end_turn(struct node_health *health, const struct node_change
 
 enum node_status { NODE_UNKNOWN, NODE_READY, NODE_NOT_READY };
 
-struct node_verdict {
+struct node_condition {
         enum node_status status;
         const char *reason; /* CamelCase */
         char message[sizeof(((struct error *)0)->text)];
 };
-void node_health_judge(const struct node_health *health, struct node_verdict *ret);
+void node_health_condition(const struct node_health *health, struct node_condition *ret);

@@ -48,7 +48,7 @@ struct node_state *node_state_new(const struct node_state_options *options);
 void node_state_serve(struct node_state *state, bool is_serving);
 
 /* Accepts NULL. The status NODE_UNKNOWN changes nothing. */
-void node_state_set(struct node_state *state, const struct node_verdict *verdict);
+void node_state_set(struct node_state *state, const struct node_condition *condition);
 
 /* Accepts NULL. */
 void node_state_close(struct node_state *state);
