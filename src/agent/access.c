@@ -11,7 +11,7 @@ enum trouble { NO_TROUBLE, NOT_ANSWERED, TOO_MANY, N_TROUBLES };
 
 struct agent_access {
         struct kube_client *client; /* NULL: the API server is not used */
-        struct kube_access *access; /* the same */
+        struct kube_access *access; /* NULL without |client| */
         enum trouble trouble;       /* of the last answer */
         uint64_t warn_at[N_TROUBLES];
 };

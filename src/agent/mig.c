@@ -310,7 +310,7 @@ static const struct mps_daemon_status *find_daemon(const struct agent_mig *mig)
 
 /* ---- a reset ---- */
 
-/* Why none is to be tried; NULL: one may be. */
+/* Why a reset must not be tried, or NULL. */
 static const char *find_obstacle(const struct agent_mig *mig, const struct mps_status *mps)
 {
         if (mig->makes_devices)

@@ -43,7 +43,7 @@ struct agent_mig_options {
         struct node_watch *watch;
         struct node_events *events;
         struct ledger *ledger; /* queried repeatedly while a holder is waited for */
-        /* Other units are withdrawn: make the plan again. */
+        /* The set of withdrawn units has changed: make the plan again. */
         void (*on_withdrawn)(void *data);
         /* Refresh which pods use the blocking claims; the result goes to the ledger. */
         void (*wants_pods)(void *data);

@@ -166,7 +166,7 @@ static bool allocations_is_on_unit(const struct allocation_entry *entry, const s
         return entry->unit && resource_find_unit(resource, entry->unit);
 }
 
-/* It is bound to a unit of |to|. Where it is bound to none, the unit of its first id counts. */
+/* True if |to| has the unit of the allocation; for an unbound allocation the first id counts. */
 static bool is_on_target(
         const struct allocation_entry *entry, const struct resource *from UNUSED, const struct resource *to)
 {

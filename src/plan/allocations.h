@@ -85,16 +85,16 @@ struct allocations *allocations_new(const struct resource *resource, unsigned in
 struct allocations *allocations_free(struct allocations *allocations); /* accepts NULL, returns NULL */
 
 /*
- * The plan changed: allocations stay, also those on units that are gone; so does the health of units that are in both.
+ * The plan changed: allocations stay, also those on units that it lacks; so does the health of units that are in both.
  * The old resource must be valid during the call.
  */
 void allocations_set_resource(
         struct allocations *allocations, const struct resource *resource, unsigned int max_per_request);
 
-/* How many ids are advertised as healthy while every unit is. */
+/* The number of ids that are advertised as healthy while all units are healthy. */
 size_t allocations_capacity(const struct resource *resource, unsigned int max_per_request);
 
-/* How many are not, so that each request finds one unit with room; and whether that is more than a third. */
+/* The number of reserved ids (see the rule of the reserve above); and whether that is more than a third of all. */
 size_t allocations_n_reserved(const struct resource *resource);
 bool allocations_reserved_is_much(const struct resource *resource);
 

@@ -89,9 +89,9 @@ struct resource {
         enum daemon_scope daemon_scope; /* MPS */
         enum mps_tier tier_limit;       /* MPS */
         /*
-         * With placement same-gpu, where requests for several replicas are allowed: the largest one; else 0. Unless the
-         * configuration says, half of the largest unit's replicas, rounded up, where |reserves| costs something
-         * (several units), else all of them.
+         * The most replicas that one request may ask for, if placement is same-gpu and requests for several replicas
+         * are allowed; else 0. The default is half of the largest unit's replicas, rounded up, where |reserves| costs
+         * something (several units), else all of them.
          */
         unsigned int max_per_request;
         bool reserves; /* replicas are reserved so that each such request fits on a unit: plan/allocations.h */

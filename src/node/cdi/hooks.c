@@ -111,7 +111,10 @@ static bool is_disabled(const struct cdi_context *context, const char *hook)
 
 const char *const *hooks_find_unknown(const struct cdi_context *context, const char **ret_program)
 {
-        /* The oldest first: a program without that one is none of these, and what it knows cannot be found out so. */
+        /*
+         * The oldest hook first: a program whose text lacks that one is another program, whose hooks cannot be found
+         * out this way.
+         */
         static const char *const names[] = {"create-symlinks", "update-ldcache", "enable-cuda-compat",
                 "disable-device-node-modification", "update-application-profile"};
         const char *program = hook_program_find(&context->roots, context->arena, host_path(context));

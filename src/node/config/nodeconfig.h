@@ -83,12 +83,12 @@ void agent_config_refresh(struct agent_config *config);
 int agent_config_load(struct agent_config *config, struct settings **ret, struct error *err) MUST_USE;
 
 /*
- * The same for the start. If a configuration chosen by name is refused, this is not an error, since the next one may be
- * good; the agent waits. A single file has no alternative, so it is an error.
+ * Like agent_config_load(), at the start. A refused configuration is an error only if it is a single file, which has no
+ * alternative. If it was chosen by name, the agent waits, since the next one may be valid.
  */
 int agent_config_begin(struct agent_config *config, struct settings **ret, struct error *err) MUST_USE;
 
-/* The configuration that was loaded last serves; or it cannot, for this reason. */
+/* Reports that the configuration that was loaded last is in force, or is refused for the reason |err|. */
 void agent_config_in_force(struct agent_config *config);
 void agent_config_refuse(struct agent_config *config, const struct error *err);
 

@@ -68,7 +68,7 @@ static void outcome_set_state(struct config_outcome *outcome, enum config_state 
         outcome_annotate(outcome);
 }
 
-/* Like complain(), for something that is not our failure. True: it is new. */
+/* Like complain(), at |level|, for an event that is not our failure. True: it is new. */
 static bool outcome_note(struct complaint *complaint, enum log_level level, const char *what, const char *why)
 {
         if (strncmp(complaint->text, why, sizeof(complaint->text) - 1) == 0)

@@ -42,7 +42,7 @@ void config_outcome_init(struct config_outcome *outcome, char *record);
 void config_outcome_done(struct config_outcome *outcome);
 void config_outcome_connect(struct config_outcome *outcome, const struct agent_config_cluster *cluster);
 
-/* No configuration can be chosen, so |wanted| stays, refused or not. |is_start|: only for a moment. */
+/* A configuration cannot be chosen, so |wanted| stays, even if it is refused. |is_start|: normal for a moment. */
 void config_outcome_wait(
         struct config_outcome *outcome, const struct config_version *wanted, const char *why, bool is_start);
 

@@ -30,8 +30,8 @@ int dra_instance_make(
         const struct nvml *nvml, struct dra_instance *instance, struct arena *arena, struct error *err) MUST_USE;
 
 /*
- * One that is gone already, as with its GPU or by a reset, is a success; |uuid| is the MIG device that was destroyed,
- * NULL: none. ERROR_UNAVAILABLE: among others, a process uses it.
+ * Succeeds if the instance does not exist any more, for example after a reset; |uuid| is the MIG device that was
+ * destroyed, or NULL. ERROR_UNAVAILABLE: for example, a process uses it.
  */
 int dra_instance_destroy(
         const struct nvml *nvml, struct dra_instance *instance, struct arena *arena, struct error *err) MUST_USE;

@@ -274,8 +274,9 @@ static void publish_delete_slice(struct dra_publisher *publisher, const struct d
 /* ---- list and watch ---- */
 
 /*
- * Where something waits, it looks at this, too. A look costs 40 ms of the processor for the slices of 16 GPUs: where it
- * would find nothing it comes later, once for many, and only makes slice_cache_compact() save their memory.
+ * Schedules a comparison of all slices; one that is scheduled already covers this change, too. It costs 40 ms of the
+ * processor for the slices of 16 GPUs. After a harmless change it would find no difference, so it is done later, once
+ * for many changes, and only for slice_cache_compact().
  */
 static void publish_look(struct dra_publisher *publisher, bool is_harmless)
 {

@@ -32,7 +32,7 @@ struct dra_readings *dra_readings_new(const struct dra_node *node, const struct 
 void dra_reading_begin(
         struct dra_readings *readings, const struct dra_service_claim *claim, dra_reading_done_fn *done, void *data);
 
-/* Nobody waits for the claim that was begun with |data|: it is refused. */
+/* Refuses the claim that was begun with |data|, since no request waits for it any more. */
 void dra_reading_abandon(struct dra_readings *readings, const void *data);
 
 /* To be called when the layout or the pods of claims are known: claims that have not looked for room do so. */

@@ -76,8 +76,8 @@ struct rpc_service dra_service_rpc(struct dra_service *service);
 struct dra_health_stream *dra_service_health(struct dra_service *service);
 
 /*
- * From now on no request is answered, and no work begins: they are the next instance's (node/dra/registration.h). The
- * owner has to fail the works that run, and to leave nothing of them.
+ * From now on requests and works are left to the next instance (node/dra/registration.h): none is answered or begun.
+ * The owner must fail the works that run, and undo them.
  */
 void dra_service_hold(struct dra_service *service);
 

@@ -291,7 +291,7 @@ static void plugins_give_way(struct plugins *plugins)
 
         close_members(plugins);
         if (plugins->is_serving)
-                plugins->lock_refused = false; /* that the directory was away is something else */
+                plugins->lock_refused = false; /* a missing directory was logged as another reason */
         report_lock(plugins, plugins->is_serving ? "not serving any more" : "not serving yet", reason);
         set_serving(plugins, false);
         uv_timer_start(&plugins->lock_timer, on_lock_timer, LOCK_RETRY_MS, 0);

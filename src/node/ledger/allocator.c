@@ -184,8 +184,8 @@ static void begin_bind(struct bind *bind)
 }
 
 /*
- * This calls no callback but that of the list, which comes from the loop, so the list of requests does not change
- * meanwhile.
+ * The only callback from here is that of kubelet's list, which comes later, from the loop. So the list of requests does
+ * not change during the walk.
  */
 static void on_wait_timer(uv_timer_t *timer)
 {

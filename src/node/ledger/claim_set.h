@@ -16,13 +16,13 @@ struct claim_set {
 
 void claim_set_init(struct claim_set *set, const struct ledger_core *core);
 void claim_set_close(struct claim_set *set, struct closing *closing);
-/* Nothing is answered, and nothing given back. */
+/* Drops all claims: those that wait are not answered, and what was made for the claims stays. */
 void claim_set_forget(struct claim_set *set);
 
-/* Answers the claims whose daemons are ready, or whose time is over. */
+/* Answers the claims whose daemons are ready, or whose wait has timed out. */
 void claim_set_advance(struct claim_set *set);
 
-/* As the functions of claims.h. True: other daemons may be wanted now. */
+/* Implement the functions of claims.h. True: the wanted daemons may have changed. */
 bool claim_set_add(struct claim_set *set, const struct ledger_claim *claim, ledger_claimed_fn *done, void *data);
 bool claim_set_remove(struct claim_set *set, const char *uid);
 void claim_set_keep(struct claim_set *set, const struct ledger_claim *claims, size_t n_claims);

@@ -18,11 +18,11 @@ struct container_start {
         struct declared_pods *pods;
 };
 
-/* As the broker's start(). |started| may come before this returns. */
+/* Implements the broker's start(). |started| may be called before this returns. */
 void container_start(struct container_start *start, const char *resource, const char *const *ids, size_t n_ids,
         broker_started_fn *started, void *context);
 
-/* The same at once, with what is known of the container's declaration. */
+/* Like container_start(), but at once, with the present knowledge of the container's declaration. */
 int container_start_now(struct container_start *start, const char *resource, const char *const *ids, size_t n_ids,
         struct error *err) MUST_USE;
 

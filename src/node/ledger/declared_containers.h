@@ -14,7 +14,7 @@
 #include "plan/declared.h"
 #include "plan/mps_limits.h"
 
-/* Until a pod is read again that could not be read. */
+/* A pod that could not be read is read again after this. */
 #define DECLARED_AGAIN_MS INT64_C(60000)
 
 struct declared_unit {

@@ -38,7 +38,7 @@ static bool has_any_of(
         return false;
 }
 
-/* It is the container's own, or of one of its pod that runs before or after it. */
+/* True if the allocation is the container's own, or that of a container of its pod that runs before or after it. */
 static bool declared_room_is_of(const struct checkpoint *container, const struct mps_resource *shared,
         const struct allocation *allocation, const struct holder *holder)
 {

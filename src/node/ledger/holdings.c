@@ -16,7 +16,7 @@
 #define RETRY_MIN_MS 1000
 #define RETRY_MAX_MS 60000
 #define REPEAT_MAX_MS 10000 /* each makes kubelet write a file */
-/* For this long, a kubelet that does not answer counts as one that will. */
+/* A kubelet that does not answer is waited for this long. */
 #define PATIENCE_MS INT64_C(60000)
 
 struct question {
@@ -137,7 +137,7 @@ static void take_holders(struct holdings *holdings, const struct pod_list *list,
         holdings->has_record = holdings_read_record(holdings, &scratch, &record);
         if (holdings->has_record)
                 note_record(holdings, &record);
-        /* Not only with the next request: they lie between memory that has been freed, and keep it from the kernel. */
+        /* Done here, too, because old requests between freed memory keep it from being returned to the kernel. */
         forget_old_requests(holdings);
         holders = holders_new(list, holdings->has_record ? &record : NULL, previous, !is_young(holdings));
         holders_free(holdings->holders);
@@ -145,7 +145,7 @@ static void take_holders(struct holdings *holdings, const struct pod_list *list,
         arena_done(&scratch);
 }
 
-/* Something outside of the agent is wrong: another program registers the same resource, or kubelet's own record is. */
+/* Two holders mean a fault outside of the agent: another program registers the same resource, or kubelet is wrong. */
 static void report_twice(struct holdings *holdings)
 {
         struct arena scratch = ARENA_INIT;

@@ -8,7 +8,7 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-/* One process has at most those of its two accounts, a limit of threads, one of memory, a claim, a variable. */
+/* A process has at most the violations of its two accounts, of thread and memory limit, of claim and variable. */
 #define VIOLATIONS_PER_CLIENT 6
 
 struct owned {
@@ -88,7 +88,7 @@ static bool is_of_daemon(const struct mps_daemon_status *daemon, const char *uui
         return false;
 }
 
-/* Where the unit of a process is not known, any of the daemon's may be the one. */
+/* |unit| NULL: the unit of a process is unknown, so each unit of the daemon may be the one. */
 static bool limit_check_is_on(
         const struct limit_monitor_allocation *allocation, const struct mps_daemon_status *daemon, const char *unit)
 {
@@ -395,7 +395,7 @@ static void check_limits(struct check *check, const struct account *account, con
         }
 }
 
-/* One in a thousand is a matter of rounding. */
+/* A difference of one permille is due to rounding. */
 static void check_variable(struct check *check, const struct account *account, const struct mps_client *client)
 {
         const unsigned int asked = client->asked_permille;

@@ -82,8 +82,7 @@ struct limit_monitor_allocation {
 };
 
 /*
- * How much the allocations and their owners are worth. Times are on the clock of limit_monitor_poll(); INT64_MIN:
- * never.
+ * How recent the allocations and their owners are. Times are on the clock of limit_monitor_poll(); INT64_MIN: never.
  */
 struct limit_monitor_proof {
         /* when kubelet was asked for the newest list that it has answered, and that is in the allocations */
@@ -134,7 +133,7 @@ struct limit_monitor_report {
         const struct limit_violation *const *standing; /* all that were reported and still stand, for metrics */
         size_t n_standing;
         bool wants_list; /* kubelet is to be asked, and then the next poll is due at once */
-        bool wants_look; /* the same of the supervisor */
+        bool wants_look; /* the supervisor is to look at the processes, and then the next poll is due at once */
 };
 
 struct limit_monitor;
@@ -143,8 +142,8 @@ struct limit_monitor *limit_monitor_new(void);
 struct limit_monitor *limit_monitor_free(struct limit_monitor *limit_monitor); /* accepts NULL, returns NULL */
 
 /*
- * One look. |now| is in milliseconds and never goes back. |*ret| and all in it are valid until the next look. With
- * GUARD_OFF nothing is violated, and violations that were reported before are gone.
+ * One poll. |now| is in milliseconds and never decreases. |*ret| and all in it are valid until the next poll. With
+ * GUARD_OFF there are no violations, and those reported before are in |gone|.
  */
 void limit_monitor_poll(struct limit_monitor *limit_monitor, enum guard_mode mode,
         const struct limit_monitor_allocation *allocations, size_t n_allocations, const struct mps_status *status,

@@ -75,7 +75,7 @@ static char *pods_of(const struct mps_report *report, const struct mps_daemon_st
         return xstrdup(text.data);
 }
 
-/* On the node, and on the pods of the daemon's units. */
+/* Reports an event on the node, and one on each pod that holds a part of the daemon's units. */
 static void mps_report_report_all(const struct mps_report *report, const struct mps_daemon_status *daemon,
         enum node_event event, const char *what, const char *detail)
 {

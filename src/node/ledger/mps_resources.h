@@ -53,7 +53,7 @@ struct mps_resource *mps_resources_all(const struct mps_resources *resources, si
 size_t mps_resources_count(const struct mps_resources *resources);
 /* The one that does not drain. By name, because a caller may still have the resource of the previous plan; or NULL. */
 struct mps_resource *mps_resources_find(const struct mps_resources *resources, const char *name);
-/* The same, unless only one that drains has the first of the ids. */
+/* Like mps_resources_find(), but returns the draining resource if only that one has the first of the ids. */
 struct mps_resource *mps_resources_find_for(
         const struct mps_resources *resources, const char *name, const char *const *ids, size_t n_ids);
 
@@ -76,7 +76,7 @@ unsigned int mps_resource_replicas(
 void mps_resources_note_change(struct mps_resources *resources, struct mps_resource *shared);
 /* Daemons have changed: decides again which ids are unavailable. */
 void mps_resources_update(struct mps_resources *resources);
-/* The same for the resources that have the unit, whose health has changed, with on_change() for each. */
+/* The health of the unit has changed: updates the resources that have the unit, and calls on_change() for each. */
 void mps_resources_update_unit(struct mps_resources *resources, const char *uuid);
 
 /*

@@ -51,9 +51,9 @@ static void add_monitored(const struct violations *violations, const struct mps_
 }
 
 /*
- * The pods that were named at Prepare, and one that is not known: kubelet does not ask again when another pod uses the
- * same claim, so any pod that has no allocation on that unit may be one of these. While a unit is away its claims are
- * not.
+ * Adds the claim's allocation for each pod that was named at Prepare, and once for an unknown pod: kubelet does not
+ * call Prepare again when another pod uses the same claim, so each pod without an allocation on that unit may be one of
+ * them. Claims of a missing unit are guesses, too.
  */
 static void add_claimed(const struct ledger_core *core, const struct ledger_claim_state *state,
         struct limit_monitor_allocation *allocations, size_t *n_allocations)

@@ -42,5 +42,5 @@ void violations_note_allocation(struct violations *violations);
 /* The supervisor's status has changed; |reason|: why there is none. */
 void violations_note_status(struct violations *violations, const char *reason);
 
-/* As ledger_measure(). */
+/* Like ledger_measure(). */
 void violations_measure(const struct violations *violations, struct ledger_measures *ret);

@@ -122,7 +122,7 @@ static bool page_has_hidden(const struct node_usage_view *usage, const char *uui
         return false;
 }
 
-/* Without processes it uses nothing, unless some are hidden, which may be its own; usage_metrics.c says the same. */
+/* A pod without processes uses nothing, unless hidden processes may be its own. The same rule is in usage_metrics.c. */
 static void page_add_used(const struct maker *maker, const struct usage_row *row, const struct gpu_sample *sample,
         bool some_are_hidden, struct report_share *share)
 {

@@ -52,8 +52,8 @@ uint64_t node_reconcile_wait(const struct node_reconcile_pace *pace, uint64_t no
 void node_reconcile_count(struct node_reconcile_pace *pace, uint64_t now_ms);
 
 /*
- * How long to wait before it is written again: four fifths of |refresh_ms| to all of it, by chance. After an outage all
- * nodes write within the same seconds, and must not do so at each interval from then on.
+ * How long to wait before the next refresh: a random time from four fifths of |refresh_ms| to all of it. After an
+ * outage all nodes write within the same seconds, and must not do so at each interval from then on.
  */
 uint64_t node_reconcile_rest(uint64_t refresh_ms, uint32_t random);
 
@@ -84,8 +84,8 @@ struct node_reconcile_options {
          */
         bool (*is_right)(const json_t *node, const json_t *written, void *data);
         /*
-         * How long |wanted| must be wanted before it replaces |accepted|, which is NULL if it is not known what is
-         * there. NULL: it is written in the next turn of the loop.
+         * How long |wanted| must stay the same before it replaces |accepted|, which is NULL if the present value is
+         * unknown. NULL: it is written in the next turn of the loop.
          */
         uint64_t (*settle_ms)(const json_t *accepted, const json_t *wanted, void *data);
         /*
@@ -110,7 +110,7 @@ void node_reconcile_go_on(struct node_reconcile *reconcile, struct kube_call *ca
 /* The write has ended. |retry_after_ms| is what the server asked for, or 0. */
 void node_reconcile_done(struct node_reconcile *reconcile, const struct error *error, uint64_t retry_after_ms);
 
-/* The same, as the callback of a last request, whose |data| is the reconciler. */
+/* Calls node_reconcile_done(); as the callback of the last request, whose |data| is the reconciler. */
 void node_reconcile_answered(const struct kube_answer *answer, void *data);
 
 /* No callback after this. Accepts NULL, returns NULL. */
