@@ -271,7 +271,10 @@ static bool has_other_holders(const struct agent_mig *mig)
         return false;
 }
 
-/* The label is known, and what it asks for was planned, or cannot be. True: GPUs were undecided until now. */
+/*
+ * Ends the undecided state once the label is known and its configuration was planned or has failed. True: GPUs were
+ * undecided until now.
+ */
 static bool settle(struct agent_mig *mig)
 {
         enum mig_phase phase = mig_run_manager(mig->run)->phase;

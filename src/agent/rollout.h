@@ -21,8 +21,8 @@ struct agent_rollout_options {
         const char *mps_directory; /* as mounted here; need not outlive the call */
         struct ledger *ledger;     /* it is asked again and again while a change waits */
         /*
-         * |is_pending|: the change waits now; else it does not any more, and |pending->to| is what the unit is. For
-         * events in the cluster: it is logged already.
+         * |is_pending|: the change waits now; false: it no longer waits, and |pending->to| is the present sharing of
+         * the unit. For Kubernetes events; the log line is already written.
          */
         void (*on_reported)(const struct rollout_pending *pending, bool is_pending, void *data);
         void *data;

@@ -27,8 +27,8 @@ struct undecided;
 struct undecided *undecided_new(uv_loop_t *loop, void (*passed)(void *data), void *data);
 
 /*
- * Call with each inventory before questions about it: a GPU that it does not have is forgotten, and is undecided
- * again when it is back. True: some GPU is undecided that was not before.
+ * Call with each inventory, before the functions below. A GPU that the inventory lacks is forgotten, and is undecided
+ * again when it is back. True: at least one GPU has become undecided.
  */
 bool undecided_look(struct undecided *undecided, const struct inventory *inventory);
 

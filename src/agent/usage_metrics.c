@@ -345,7 +345,7 @@ static bool usage_metrics_has_hidden(const struct node_usage_view *view, const c
 
 #define ROW_LABELS ((size_t)9)
 
-/* Names stand here alone: with them in each sample the page would be four times as large, and grow with them. */
+/* Only this family has the names: with names in each sample the page would be four times as large. */
 static void put_names(struct exposition *to, const struct node_usage_view *view)
 {
         exposition_family(to, "warpshare_container_info", EXPOSITION_GAUGE,

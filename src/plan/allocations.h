@@ -56,7 +56,7 @@ struct allocation {
         size_t n_devices;
         int64_t since; /* seconds since the epoch, for people; 0: not known */
         bool is_guess; /* the record of it was lost, and |unit| is the one of most of its ids */
-        bool is_read;  /* from text, which may be older than what kubelet says, and kubelet has not named it since */
+        bool is_read;  /* read from the record, and not confirmed by kubelet's list since */
 };
 
 /* The time of day may be set back or forward at any moment, so nothing is decided by it. */
@@ -139,7 +139,10 @@ void allocations_renew(struct allocations *allocations, const char *id, int64_t 
 bool allocations_sync(struct allocations *allocations, const struct allocations_held *held, size_t n_held,
         int64_t as_of, void (*released)(const char *id, void *data), void *data);
 
-/* The unit is healthy or not: ids of one that is not are neither advertised nor counted as room. All are at first. */
+/*
+ * Sets the health of the unit. Ids of an unhealthy unit are neither advertised nor counted as room. All units are
+ * healthy at first.
+ */
 void allocations_set_unit_health(struct allocations *allocations, const char *uuid, bool healthy);
 
 /* The id consists of small letters, digits and '_', and is not long: it may be a part of a file's name. */

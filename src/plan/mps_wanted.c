@@ -251,8 +251,8 @@ bool mps_claimed_is_of_all(const struct unit *unit)
 }
 
 /*
- * |claimable| as if its daemons had that scope. A client is in one namespace, but with one daemon for all its container
- * may have shares of several GPUs.
+ * A copy of |claimable| with that daemon scope. With one daemon for all GPUs no namespaces are used: a client is in one
+ * namespace, but its container may have shares of several GPUs.
  */
 static const struct resource *with_scope(struct arena *arena, const struct resource *claimable, enum daemon_scope scope)
 {

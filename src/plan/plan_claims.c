@@ -98,7 +98,10 @@ static int check_not_for_dra(const struct plan_builder *builder, const struct sh
         return 0;
 }
 
-/* Files are made for many nodes, and a ref means a unit of one: those of others are worth one line, not an error. */
+/*
+ * One configuration file serves many nodes, and a ref names a unit of one node: refs to units of other nodes are logged
+ * in one line, not as an error.
+ */
 static int claim_list(const struct plan_builder *builder, const struct shared_resource *entry)
 {
         const struct device_selector *selector = &entry->devices;
@@ -169,8 +172,8 @@ static bool is_here(const struct plan_builder *builder, const char *name)
 }
 
 /*
- * Files are made for many nodes, so a name that this one does not have is not a mistake; but "nvidia.com/gpu.shared" is
- * what renameByDefault makes of "nvidia.com/gpu".
+ * One configuration file serves many nodes, so a name that this node lacks is not an error; but "nvidia.com/gpu.shared"
+ * is the name that renameByDefault makes of "nvidia.com/gpu".
  */
 static void warn_of_suffix(const struct plan_builder *builder, const struct shared_resource *entry)
 {

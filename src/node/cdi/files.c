@@ -96,7 +96,10 @@ static bool files_has_content(const char *path, const struct stat *info, const s
                memcmp(present.data, content->data, content->size) == 0;
 }
 
-/* 1: it was written; 0: it is as it should be; |seen| is how it was found before, and then how it is now. */
+/*
+ * Returns 1 if the file was written, 0 if it had the content already. |seen| is its identity when it was last verified,
+ * and is updated.
+ */
 static int bring(const char *path, const struct strbuf *content, struct seen *seen, struct error *err)
 {
         _free_ char *folder = NULL;

@@ -44,9 +44,9 @@ static const char *find_here(const struct roots *roots, struct arena *arena, con
 }
 
 /*
- * The program with this path on the host as this process sees it: below the driver's root, with links resolved, and
- * where it is a script, the program with ".real" behind its name, as the toolkit's container installs both. NULL: it is
- * not in sight.
+ * The path at which this process sees the host's program: below the driver's root, with links resolved. If that is a
+ * script, the program with ".real" after its name, since the toolkit's container installs both. NULL: it is not visible
+ * here.
  */
 static const char *hook_program_find(const struct roots *roots, struct arena *arena, const char *host_path)
 {

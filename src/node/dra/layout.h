@@ -99,14 +99,14 @@ struct dra_counter {
         uint64_t value;
 };
 
-/* All that is to be had of one GPU at the same time; the layout has none where nothing excludes anything. */
+/* What one GPU can offer at the same time. The layout has no counter sets if no two devices exclude each other. */
 struct dra_counter_set {
         const char *name; /* "gpu-0-counters" */
         const struct dra_counter *counters;
         size_t n_counters;
 };
 
-/* A GPU instance that is there. */
+/* An existing GPU instance. */
 struct dra_mig_instance {
         struct mig_placed at;
         bool is_ours;     /* made by Prepare: the candidate is the device, not its MIG device */
@@ -239,5 +239,5 @@ struct dra_options dra_options_from(const struct config *config, const struct in
  */
 #define DRA_RELEASE_GOOD "1.36.2"
 
-/* |git_version|: of /version. True also where it names no release: doubt must not cost a tenant its share. */
+/* |git_version|: of /version. True also if it does not name a release: in doubt a tenant's share is protected. */
 bool dra_release_forgets_shares(const char *git_version);

@@ -146,5 +146,5 @@ size_t dra_record_instances(const struct dra_record *record, struct arena *arena
 /* Succeeds without writing if the record lacks this UID. */
 int dra_record_remove(struct dra_record *record, const char *uid, struct error *err) MUST_USE;
 
-/* Makes one line of the file if changes were appended. Where that fails they stay, and count. */
+/* Rewrites the file as one line if changes were appended. If that fails, the appended changes stay valid. */
 void dra_record_settle(struct dra_record *record);

@@ -309,7 +309,10 @@ static void publish_on_synced(void *data)
                 arm(publisher, 0);
 }
 
-/* An API server that is replaced by one of another release ends the watch, and the next one is accepted at once. */
+/*
+ * The watch was resumed after an end: the API server may have been replaced by one of another release, so its features
+ * are read again.
+ */
 static void publish_on_resumed(void *data)
 {
         struct dra_publisher *publisher = data;

@@ -172,7 +172,7 @@ static void settle_plugins(void *data)
         struct plugins *plugins = data;
 
         if (plugins->lock.fd < 0) {
-                /* They serve a plan that is about to go, on sockets that went with kubelet's directory. */
+                /* Closes plugins of the previous plan, whose sockets were removed with kubelet's directory. */
                 if (plugins->plan_is_new)
                         close_members(plugins);
                 plugins->plan_is_new = false; /* who takes the lock carries it out */

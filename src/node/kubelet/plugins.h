@@ -68,8 +68,8 @@ void plugins_refresh(struct plugins *plugins);
 void plugins_flush(struct plugins *plugins);
 
 /*
- * Sends kubelet the list of a resource once more, for no other reason than that kubelet writes its checkpoint after
- * each list: there pods that have ended stay until then. False: kubelet does not listen to such a resource.
+ * Sends kubelet the list of a resource once more, because kubelet then writes its checkpoint, which keeps ended pods
+ * until then. False: kubelet does not receive the list of such a resource.
  */
 bool plugins_repeat(struct plugins *plugins, const char *resource);
 

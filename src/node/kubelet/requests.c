@@ -379,8 +379,8 @@ static void on_bound(const struct error *err, const struct allocate_binding *bin
 }
 
 /*
- * A request that its ids alone forbid does not go to the broker. The broker may move a request with ids of several
- * units to one unit, so such a request goes to it.
+ * False for a request that is refused because of its ids alone. True if the ids are of several units, because the
+ * broker may bind them all to one unit.
  */
 static bool is_for_broker(const struct resource *resource, const struct container_ids *container)
 {

@@ -141,7 +141,7 @@ static void make_allocation(struct bind *bind, const struct resource *resource, 
                 on_made, bind);
 }
 
-/* Enters the allocation, and the state is BIND_MAKING; an error leaves the request as it was. */
+/* Adds the allocation, and sets the state BIND_MAKING; an error leaves the request as it was. */
 static int bind_enter(struct bind *bind, enum allocations_try which, struct error *err)
 {
         struct ledger_core *core = bind->allocator->core;

@@ -1,6 +1,6 @@
 /*
- * The DRA claims of the ledger: the inside of node/ledger/claims.h, which explains them. A claim waits for MPS daemons;
- * who changes the claims has the wanted daemons renewed (claim_daemons.h) and calls claim_set_advance().
+ * The DRA claims of the ledger: the inside of node/ledger/claims.h, which explains them. A claim waits for MPS daemons:
+ * the caller that changes the claims updates the wanted daemons (claim_daemons.h) and calls claim_set_advance().
  */
 #pragma once
 
@@ -32,8 +32,8 @@ int claim_set_check_fit(const struct claim_set *set, const struct ledger_claim *
 size_t claim_set_all(const struct claim_set *set, struct arena *arena, const struct ledger_claim_state **ret);
 
 /*
- * Adds what the supervisor made for claims; false: that is not known. |ret| has room for claim_set_count_devices()
- * more.
+ * Adds what the supervisor has made for claims; false: this is not known yet. |ret| has room for
+ * claim_set_count_devices() more.
  */
 bool claim_set_add_made(
         const struct claim_set *set, struct arena *arena, struct mps_allocation_request *ret, size_t *count);

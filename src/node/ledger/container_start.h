@@ -27,8 +27,9 @@ int container_start_now(struct container_start *start, const char *resource, con
         struct error *err) MUST_USE;
 
 /*
- * After a reboot the devices of containers that are made again are missing: makes those of all containers in kubelet's
- * record, except of those that declare what they need, of which it is not known yet. Removes the devices of ended pods.
+ * After a reboot the CDI devices of containers that are created again are missing: makes them for all containers in
+ * kubelet's checkpoint, except for those that declare their share, which is not known yet. Removes the devices of ended
+ * pods.
  */
 void container_start_all(struct container_start *start);
 

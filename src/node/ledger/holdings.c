@@ -9,10 +9,10 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 
-/* Between two questions as long as anything is held, and after kubelet was made to write its record. */
+/* The interval of requests for the list while devices are held, and after kubelet was made to write its checkpoint. */
 #define LIST_INTERVAL_MS UINT64_C(5000)
 #define LIST_SOON_MS UINT64_C(1000)
-/* Between two questions that have no answer, and between two device lists that are repeated: longer each time. */
+/* The pauses between failed requests, and between repeated device lists, grow from the minimum to the maximum. */
 #define RETRY_MIN_MS 1000
 #define RETRY_MAX_MS 60000
 #define REPEAT_MAX_MS 10000 /* each makes kubelet write a file */
@@ -77,9 +77,9 @@ const char *holdings_record_path(const struct holdings *holdings)
 }
 
 /*
- * Reported at once: where nothing is shared by MPS, kubelet is not asked until something changes, and only then would
- * it show that kubelet does not answer. A kubelet that does not run has neither of its sockets, and makes both when it
- * comes.
+ * Reports a missing pod-resources socket at once. Without MPS the list is not requested until something changes, so the
+ * failure would show only then. A kubelet that does not run has neither of its sockets, and creates both when it
+ * starts.
  */
 static void holdings_check_socket(struct holdings *holdings)
 {
@@ -213,7 +213,7 @@ static void holdings_take_list(struct holdings *holdings, const struct pod_list 
         renew_record(holdings, false);
 }
 
-/* If kubelet does not answer, only the record is left: a container that it does not have any more has ended. */
+/* Without an answer of kubelet only its checkpoint is used: a container that it no longer has has ended. */
 static void take_record(struct holdings *holdings)
 {
         static const struct pod_list nothing;

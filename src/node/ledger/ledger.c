@@ -73,7 +73,7 @@ static void list_wanted(const struct ledger *ledger, struct arena *arena, struct
         claim_daemons_want(&ledger->claims, arena, ret);
 }
 
-/* Claims have changed: sends the wanted daemons to the supervisor if they are others now. */
+/* Claims have changed: sends the wanted daemons to the supervisor if they have changed. */
 static void renew_wanted(struct ledger *ledger)
 {
         struct daemons *daemons = &ledger->core.daemons;

@@ -82,7 +82,7 @@ void ledger_leave_gpus(struct ledger *ledger, bool is_left);
 /* The health of the unit has changed in the table. */
 void ledger_health_changed(struct ledger *ledger, const char *uuid);
 
-/* An event for each pod that holds a part of the unit, as soon as kubelet has said which these are. */
+/* Sends an event for each pod that holds a part of the unit, after kubelet's next answer. */
 void ledger_report_pods(struct ledger *ledger, const char *unit, enum node_event event, const char *text);
 
 /* How well it is known who holds what. */

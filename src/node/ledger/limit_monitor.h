@@ -85,9 +85,9 @@ struct limit_monitor_allocation {
  * How recent the allocations and their owners are. Times are on the clock of limit_monitor_poll(); INT64_MIN: never.
  */
 struct limit_monitor_proof {
-        /* when kubelet was asked for the newest list that it has answered, and that is in the allocations */
+        /* time of the request for kubelet's newest list that is in the allocations */
         int64_t listed_at;
-        int64_t looked_at;      /* when the supervisor was asked for the newest look that is in the status */
+        int64_t looked_at;      /* time of the request for the supervisor's newest look that is in the status */
         int64_t allocated_at;   /* when the newest allocation was given */
         const struct map *pods; /* UIDs of the pods in kubelet's record; NULL: none */
 };

@@ -43,7 +43,10 @@ void mps_resources_init(struct mps_resources *resources, const struct ledger_opt
 void mps_resources_close(struct mps_resources *resources, struct closing *closing);
 void mps_resources_done(struct mps_resources *resources); /* when all of |closing| has closed */
 
-/* The resources of the plan; their allocations stay, or are read. The previous plan must be valid during the call. */
+/*
+ * Takes the resources of |plan|; their allocations stay, or are read from the files. The previous plan must be valid
+ * during the call.
+ */
 void mps_resources_apply(struct mps_resources *resources, const struct plan *plan);
 /* Another agent serves. Nothing is written any more. */
 void mps_resources_forget(struct mps_resources *resources);

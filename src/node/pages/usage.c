@@ -135,8 +135,8 @@ static void usage_add_claims(struct owners *owners, const struct ledger *ledger,
 }
 
 /*
- * The unit of the device, where its id says which that is: under MPS an allocation may be bound to another, and it has
- * one pod, so a second one that kubelet gave the device to has the unit of the id.
+ * The unit of the device by its id, or NULL. Under MPS the allocation may be bound to another unit, so the id counts
+ * only for a second pod to which kubelet gave the same device, since the allocation has one pod.
  */
 static const struct unit *unit_of(const struct resource *resource, const char *id, bool is_second)
 {

@@ -21,7 +21,9 @@ struct node_watch;
 
 struct node_clients_options {
         struct node_watch *watch; /* outlives it */
-        /* They are to leave, for |reason|, "label=value"; or NULL: they may be here again. Only where this changes. */
+        /*
+         * Called when this changes. |reason| "label=value": all clients are to leave the node; NULL: they may return.
+         */
         void (*changed)(const char *reason, void *data);
         void *data;
 };

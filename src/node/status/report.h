@@ -26,7 +26,7 @@ struct node_report_options {
         struct node_watch *watch;         /* or NULL */
         struct node_events *events;       /* or NULL */
         const struct config *config;      /* name, condition and taint of the node; may go */
-        /* An event for each pod that holds a part of the unit: who holds what is not known here. */
+        /* Sends an event for each pod that holds a part of the unit; only the caller knows the holders. */
         void (*report_pods)(const char *unit, enum node_event event, const char *text, void *data);
         void *data;
 };
