@@ -233,7 +233,7 @@ static bool mig_is_held(const struct withdrawing *all, const char *unit)
         return false;
 }
 
-static bool takes(const struct gpu *gpu, const char *unit, void *data)
+static bool mig_withdraws(const struct gpu *gpu, const char *unit, void *data)
 {
         const struct withdrawing *all = data;
 
@@ -262,10 +262,10 @@ static bool has_other_holders(const struct agent_mig *mig)
         for (size_t i = 0; i < inventory->n_gpus; i++) {
                 const struct gpu *gpu = &inventory->gpus[i];
 
-                if (takes(gpu, gpu->uuid, &all) != gpu->is_withdrawn)
+                if (mig_withdraws(gpu, gpu->uuid, &all) != gpu->is_withdrawn)
                         return true;
                 for (size_t j = 0; j < gpu->n_mig_devices; j++)
-                        if (takes(gpu, gpu->mig_devices[j].uuid, &all) != gpu->mig_devices[j].is_withdrawn)
+                        if (mig_withdraws(gpu, gpu->mig_devices[j].uuid, &all) != gpu->mig_devices[j].is_withdrawn)
                                 return true;
         }
         return false;
@@ -275,7 +275,7 @@ static bool has_other_holders(const struct agent_mig *mig)
  * Ends the undecided state once the label is known and its configuration was planned or has failed. True: GPUs were
  * undecided until now.
  */
-static bool settle(struct agent_mig *mig)
+static bool mig_settle_undecided(struct agent_mig *mig)
 {
         enum mig_phase phase = mig_run_manager(mig->run)->phase;
 
@@ -440,7 +440,7 @@ static void mig_on_run_changed(bool has_begun, void *data)
         struct agent_mig *mig = data;
         enum mig_phase phase = mig_run_manager(mig->run)->phase;
         bool was_retaking = mig->phase == MIG_RETAKING;
-        bool is_settled = has_begun && settle(mig);
+        bool is_settled = has_begun && mig_settle_undecided(mig);
 
         if (phase != MIG_RELEASING && phase != MIG_APPLYING)
                 open_again(mig);
@@ -478,7 +478,7 @@ static void on_mig_labels(void *data)
         mig_report_state(mig);
         follow_policy(mig);
         mig_run_want(mig->run, *config ? config : mig->fallback);
-        if (settle(mig)) /* nothing is wanted */
+        if (mig_settle_undecided(mig)) /* nothing is wanted */
                 mig->options.on_withdrawn(mig->options.data);
 }
 
@@ -497,7 +497,7 @@ void agent_mig_mark(struct agent_mig *mig, struct inventory *inventory)
         mig->has_more_gpus |= has_new && (mig->plan || mig_run_manager(mig->run)->phase == MIG_FAILED);
         mig->has_asked = mig->has_asked && !has_new;
         all = find_withdrawn(mig, &arena);
-        inventory_withdraw(inventory, takes, &all);
+        inventory_withdraw(inventory, mig_withdraws, &all);
 }
 
 bool agent_mig_is_undecided(const struct agent_mig *mig)
@@ -545,7 +545,7 @@ void agent_mig_read(struct agent_mig *mig, bool is_fresh)
                 mig->has_more_gpus = false;
                 mig_run_event(mig->run, MIG_EVENT_AGAIN, NULL);
         }
-        if (settle(mig)) /* the plan has seen the GPU before the agent did */
+        if (mig_settle_undecided(mig)) /* the plan has seen the GPU before the agent did */
                 mig->options.on_withdrawn(mig->options.data);
         if (!is_fresh || mig_run_manager(mig->run)->phase != MIG_RETAKING)
                 return;

@@ -92,7 +92,7 @@ static void rollout_write_record(void *data)
         rollout->recorded = TAKE_PTR(text);
 }
 
-static void promise(struct agent_rollout *rollout, const struct rollout *next)
+static void rollout_note_promised(struct agent_rollout *rollout, const struct rollout *next)
 {
         const struct plan *plan = next->plan;
         struct arena arena = ARENA_INIT;
@@ -254,7 +254,7 @@ static void on_review(uv_timer_t *timer)
 
 void agent_rollout_follow(struct agent_rollout *rollout, const struct rollout *next)
 {
-        promise(rollout, next);
+        rollout_note_promised(rollout, next);
         if (!next->own) {
                 agent_rollout_report(rollout, next);
                 uv_timer_stop(&rollout->timer);

@@ -100,7 +100,7 @@ static bool files_has_content(const char *path, const struct stat *info, const s
  * Returns 1 if the file was written, 0 if it had the content already. |seen| is its identity when it was last verified,
  * and is updated.
  */
-static int bring(const char *path, const struct strbuf *content, struct seen *seen, struct error *err)
+static int files_bring_up_to_date(const char *path, const struct strbuf *content, struct seen *seen, struct error *err)
 {
         _free_ char *folder = NULL;
         struct stat info;
@@ -126,7 +126,7 @@ int cdi_files_write(struct cdi_files *files, const char *path, const struct strb
         struct seen seen = {0};
         struct cdi_file *file;
 
-        if (bring(path, content, &seen, err) < 0)
+        if (files_bring_up_to_date(path, content, &seen, err) < 0)
                 return -1;
         if (!files)
                 return 0;
@@ -161,7 +161,7 @@ int cdi_files_repair(struct cdi_files *files, struct error *err)
         LIST_FOR_EACH(link, &files->all) {
                 struct cdi_file *file = container_of(link, struct cdi_file, link);
                 struct error failure;
-                int result = bring(file->path, &file->content, &file->seen, &failure);
+                int result = files_bring_up_to_date(file->path, &file->content, &file->seen, &failure);
 
                 if (result > 0)
                         log_warn("another program removed or changed a CDI specification; it was written again",

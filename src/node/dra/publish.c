@@ -70,7 +70,7 @@ static void publish_forget_wanted(struct dra_publisher *publisher)
         publisher->wanted = NULL;
 }
 
-static void change(struct dra_publisher *publisher)
+static void publish_change_wanted(struct dra_publisher *publisher)
 {
         publish_forget_wanted(publisher);
         publisher->is_layout_old = true;
@@ -105,7 +105,7 @@ static void on_server(const struct error *error, uint64_t retry_after_ms, void *
                 publish_put_off(publisher, error, retry_after_ms);
         } else if (publisher->server.has_features) {
                 publisher->is_refused = false;
-                change(publisher);
+                publish_change_wanted(publisher);
         } else {
                 arm(publisher, 0);
         }
@@ -170,7 +170,7 @@ static void publish_refuse(struct dra_publisher *publisher, const struct kube_an
                 return;
         }
         log_error("the API server refuses a ResourceSlice; the safe layout is offered instead", LOG_ERR(answer->error));
-        change(publisher);
+        publish_change_wanted(publisher);
 }
 
 /* Reads the server's answer: it is the slice that exists now, and shows which fields the server dropped. */
@@ -190,7 +190,7 @@ static void read_back(struct dra_publisher *publisher, json_t *object)
         dra_slices_dropped(&features, publisher->sent, kept);
         if (memcmp(&features, &publisher->server.features, sizeof(features)) != 0) {
                 publisher->server.features = features;
-                change(publisher);
+                publish_change_wanted(publisher);
         }
 }
 
@@ -404,7 +404,7 @@ static void make_layout(struct dra_publisher *publisher)
                 publisher->options.on_layout(publisher->options.data);
 }
 
-static void rest(struct dra_publisher *publisher)
+static void publish_rest(struct dra_publisher *publisher)
 {
         publisher->backoff.failures = 0;
         dra_repair_rest(&publisher->pace);
@@ -461,7 +461,7 @@ static void reconcile(struct dra_publisher *publisher)
                 dra_repair_allow(&publisher->pace, action.n_writes);
         publisher->is_layout_new = false;
         if (action.step == DRA_STEP_NONE) {
-                rest(publisher);
+                publish_rest(publisher);
                 return;
         }
         wait_ms = dra_repair_next(
@@ -552,7 +552,7 @@ void dra_publisher_set_taints(struct dra_publisher *publisher, const struct dra_
                         .key = xstrdup(taints[i].key),
                         .value = xstrdup(taints[i].value),
                         .effect = taints[i].effect};
-        change(publisher);
+        publish_change_wanted(publisher);
 }
 
 const struct dra_layout *dra_publisher_layout(const struct dra_publisher *publisher)

@@ -220,7 +220,7 @@ static bool has_server(const struct gpu_sample *sample, const pid_t *servers, si
 }
 
 /* A driver that does not list clients of MPS as such has no samples of them, either: they are not idle. */
-static struct gpu_process doubt(const struct gpu_process *process, bool is_beside_server)
+static struct gpu_process usage_without_activity(const struct gpu_process *process, bool is_beside_server)
 {
         struct gpu_process doubted = *process;
 
@@ -240,7 +240,8 @@ static void add_sample(struct usage *usage, const struct gpu_sample *sample, con
 
         for (size_t i = 0; i < sample->n_processes; i++) {
                 const enum usage_kind kind = usage_kind_of(&sample->processes[i], servers, n_servers);
-                const struct gpu_process process = doubt(&sample->processes[i], is_mps && kind != USAGE_MPS_SERVER);
+                const struct gpu_process process =
+                        usage_without_activity(&sample->processes[i], is_mps && kind != USAGE_MPS_SERVER);
 
                 usage_add_process(get_share(place, kind, kind == USAGE_POD ? process.pod_uid : NULL), &process);
                 add_percent(&all_sm_percent, process.sm_percent);
