@@ -169,10 +169,10 @@ void allocations_move_all(struct allocations *from, struct allocations *to);
 /* The ledger as JSON text, of several resources of one name in one, to survive the agent; the caller frees. */
 char *allocations_write_all(const struct allocations *const *allocations, size_t count);
 /*
- * And back, added to what is there: allocations that are malformed, or whose id is there already, are left out. An
- * error, and no change, where the text is not a JSON object with a list of allocations or is longer than
- * ALLOCATIONS_TEXT_MAX. They count as granted at |clock|: the agent before may have answered a moment ago.
- * allocations_each() calls |each| with each of them, which is valid during the call.
+ * allocations_read() adds the allocations of such a text, except malformed ones and those whose id exists already.
+ * Fails without a change if the text is not a JSON object with a list of allocations or is longer than
+ * ALLOCATIONS_TEXT_MAX. The allocations count as granted at |clock|, since the previous agent may have answered a
+ * moment ago. allocations_each() calls |each| with each allocation of a text; it is valid during the call.
  */
 int allocations_each(const char *text, size_t length, void (*each)(const struct allocation *allocation, void *data),
         void *data, struct error *err) MUST_USE;

@@ -1,6 +1,6 @@
 /*
- * The first half of a rollout: what the held devices mean for each unit of the wanted plan, and which units wait.
- * rollout.c makes the plan of it, and rollout_pending.c the texts for people.
+ * The first half of a rollout: the effect of the held devices on each unit of the wanted plan, and which units wait.
+ * rollout.c makes the plan from this state, and rollout_pending.c the texts for people.
  */
 #pragma once
 

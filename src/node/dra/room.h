@@ -1,8 +1,8 @@
 /*
- * Whether what a claim was allocated is free on this node. It may not be yet: kubelet deletes a pod at once where its
- * grace period is 0, the scheduler gives what its claim had to the next one, and the Unprepare of the first comes after
- * the Prepare of the second. Kubelet tries a Prepare that failed again only after more than a minute, so it is better
- * to wait. Claim A has 20 GiB of a GPU, and so has claim B now:
+ * Whether the devices that a claim was allocated are free on this node. They may still be held: kubelet deletes a pod
+ * with a grace period of 0 at once, the scheduler allocates the devices of its claim to the next claim, and the
+ * Unprepare of the first claim comes after the Prepare of the second. Kubelet retries a failed Prepare only after more
+ * than a minute, so it is better to wait. Claim A has 20 GiB of a GPU, and so has claim B now:
  *
  *   B does not fit beside A ──► is A still allocated? ──┬── no: its Unprepare is under way ──► wait for it
  *                                                       └── yes: a conflict; a scheduler made a mistake ──► refuse

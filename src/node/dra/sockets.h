@@ -1,6 +1,6 @@
 /*
- * The socket files of a driver's instances, their own and those of others: what they are called, who listens, and what
- * is left of an instance that is gone. What the two sockets are for: node/dra/registration.h.
+ * The socket files of this instance of the driver and of other instances: their names, whether a process listens, and
+ * the removal of leftovers. node/dra/registration.h says what the two sockets are for.
  *
  *     <registry>/<driver>[-<instance>]-reg.sock            the first
  *     <plugins>/<driver>/dra[-<instance>].sock             the second

@@ -71,7 +71,7 @@ struct dra_booking {
 };
 
 /*
- * Makes what a claim books in the ledger: a device for each of its results, but one for all shares of a unit that the
+ * Makes the ledger's entry of a claim: a device for each of its results, but only one for all shares of a unit that the
  * same containers use. Pure.
  *
  * A claim with 10 GiB and 30 % of GPU-A by request "a", 5 GiB and 20 % of GPU-A by request "b", and GPU-B as a whole: a
