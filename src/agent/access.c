@@ -11,7 +11,7 @@ enum trouble { NO_TROUBLE, NOT_ANSWERED, TOO_MANY, N_TROUBLES };
 
 struct agent_access {
         struct kube_client *client; /* NULL: the API server is not used */
-        struct kube_access *access; /* the same */
+        struct kube_access *access; /* NULL without |client| */
         enum trouble trouble;       /* of the last answer */
         uint64_t warn_at[N_TROUBLES];
 };
@@ -54,19 +54,19 @@ static enum trouble access_trouble_of(const struct error *error)
         return error->kind == ERROR_EXHAUSTED ? TOO_MANY : NOT_ANSWERED;
 }
 
-static void on_access_answer(const struct kube_verdict *verdict, void *data)
+static void on_access_answer(const struct kube_verdict *review, void *data)
 {
         struct reader_question *question = data;
-        const enum trouble trouble = access_trouble_of(verdict->error);
+        const enum trouble trouble = access_trouble_of(review->error);
 
-        note_trouble(question->access, trouble, verdict->error);
+        note_trouble(question->access, trouble, review->error);
         if (trouble == TOO_MANY)
-                question->done(METRICS_UNDECIDED, verdict->error->text, question->waiting);
-        else if (verdict->error && trouble == NO_TROUBLE)
+                question->done(METRICS_UNDECIDED, review->error->text, question->waiting);
+        else if (review->error && trouble == NO_TROUBLE)
                 question->done(METRICS_NOBODY, "invalid token", question->waiting);
-        else if (verdict->error)
+        else if (review->error)
                 question->done(METRICS_UNDECIDED, "the API server does not say who may read this", question->waiting);
-        else if (!verdict->allowed[0])
+        else if (!review->allowed[0])
                 question->done(METRICS_DENIED,
                         "you may not read this: it needs the right to get this path, a nonResourceURL",
                         question->waiting);

@@ -147,8 +147,9 @@ static void report_to_cluster(struct agent *agent, const struct config *config)
 }
 
 /*
- * The driver is about to be unloaded, or this is over. Here, since the supervisor of MPS does not know the API server,
- * and holds no policy; it carries out its orders alone, should this agent be the first that leaves the node.
+ * |reason|: the driver is about to be unloaded; NULL: no longer. The agent decides this, since the MPS supervisor does
+ * not know the API server and has no policy. The supervisor carries out the order alone if the agent leaves the node
+ * first.
  */
 static void on_clients_changed(const char *reason, void *data)
 {
@@ -294,7 +295,7 @@ static int start_modules(struct agent_program *program, struct error *err)
         if (plugins_new(&agent->plugins, &plugins, err) < 0)
                 return -1;
         agent_page_begin(&program->page);
-        /* This may replace the settings. */
+        /* agent_config_connect() may replace the settings. */
         cluster = (struct agent_config_cluster){
                 client, config->node_name, agent->watch, agent->events, client && config->config_annotations};
         if (agent_config_connect(agent->configs, &cluster, err) < 0)

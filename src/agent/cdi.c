@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "base/log.h"
 
-/* For what inotify does not report, and for device nodes, which are elsewhere. */
+/* For changes that inotify does not report, and for device nodes, which are in another folder. */
 #define CDI_POLL_MS UINT64_C(10000)
 /* After a repair: so two programs that do not agree on a file do not keep a processor busy. */
 #define CDI_PAUSE_MS UINT64_C(1000)

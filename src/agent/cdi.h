@@ -36,7 +36,7 @@ void agent_cdi_init(struct agent_cdi *cdi, const struct agent_cdi_options *optio
 /* The files that this process has written, for others that write CDI specifications, too. */
 struct cdi_files *agent_cdi_files(const struct agent_cdi *cdi);
 
-/* From true on, files are written; false: another agent serves, and writes them. */
+/* True: this agent serves and writes the files; false: another agent does. */
 void agent_cdi_serve(struct agent_cdi *cdi, bool is_serving);
 
 /*

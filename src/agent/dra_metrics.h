@@ -1,6 +1,6 @@
 /*
- * What the agent's page for Prometheus says of DRA (agent/metrics.h): what is offered, what kubelet asked for, and what
- * each claim holds. Pure.
+ * The Prometheus metrics of the DRA driver (agent/metrics.h): offered devices, kubelet's requests, and what each claim
+ * holds. Pure.
  */
 #pragma once
 

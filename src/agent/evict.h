@@ -16,7 +16,7 @@ struct evictions *evictions_new(struct kube_client *client); /* outlives it */
 /* |uid| NULL: it is not known, so the pod cannot be evicted. */
 void evictions_ask(struct evictions *evictions, const char *pod_namespace, const char *pod, const char *uid);
 
-/* Why the last one was refused; "": it was not. */
+/* Why the last eviction was refused, or "". */
 const char *evictions_refusal(const struct evictions *evictions);
 
 /* Accepts NULL, returns NULL. */

@@ -26,8 +26,8 @@ char *agent_gpus_find_problem(const struct agent *agent)
         if (agent->gpus->no_events.text[0])
                 return xstrdup(agent->gpus->no_events.text);
         /* In a rolling update the old agent is ended when this one is ready. */
-        return agent_plans_has_heard(agent->plans) ? NULL
-                                                   : xstrdup("the GPUs are not known yet: NVML has not answered");
+        return agent_plans_has_report(agent->plans) ? NULL
+                                                    : xstrdup("the GPUs are not known yet: NVML has not answered");
 }
 
 /* kubelet has it before the log. */

@@ -45,8 +45,8 @@ static void put_config(struct exposition *to, const struct config_status *config
         exposition_family(to, "warpshare_config_status", EXPOSITION_GAUGE,
                 "1 for the status of the newest configuration, accepted, refused or waiting; 0 for the others.");
         for (unsigned int i = 0; i <= CONFIG_REFUSED; i++)
-                exposition_sample(to, EXPOSITION_LABELS({"status", config_verdict_name((enum config_verdict)i)}),
-                        yes_or_no(config->verdict == (enum config_verdict)i));
+                exposition_sample(to, EXPOSITION_LABELS({"status", config_state_name((enum config_state)i)}),
+                        yes_or_no(config->state == (enum config_state)i));
 }
 
 /* ---- advertised devices ---- */

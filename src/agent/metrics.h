@@ -32,7 +32,7 @@ struct agent_metrics {
         const struct rollout_pending *pending;
         size_t n_pending;
         struct ledger_measures ledger;
-        const struct dra_measures *dra; /* NULL: the agent is no DRA driver */
+        const struct dra_measures *dra; /* NULL: the agent does not run the DRA driver */
         const struct ledger_claim_state *claims;
         size_t n_claims;
         const struct agent_mig_measures *mig; /* NULL: it does not manage the MIG geometry */

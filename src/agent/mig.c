@@ -31,7 +31,7 @@ struct agent_mig {
         struct agent_mig_options options;
         struct mig_run *run;
         struct mig_labels *labels;
-        struct evictions *evictions; /* NULL: nobody is to be evicted */
+        struct evictions *evictions; /* NULL: no pods are evicted */
         struct undecided *undecided;
         char *fallback;
         bool makes_devices; /* for claims */
@@ -103,7 +103,7 @@ static void evict_users(const struct agent_mig *mig, const struct ledger_claim *
                 evictions_ask(mig->evictions, pod_namespace, claim->pods[i].name, claim->pods[i].uid);
 }
 
-/* In an order that stays the same, whatever kubelet's is: the text is an annotation and an event. */
+/* A fixed order, because the order of kubelet's list varies and the text becomes an annotation and an event. */
 static int compare_held(const void *a, const void *b)
 {
         const struct rollout_held *first = a;
@@ -212,7 +212,7 @@ struct withdrawing {
         size_t n_claims;
 };
 
-/* By whatever kubelet said last, by its record, or by a claim. */
+/* True if kubelet's last list, its checkpoint or a claim has the unit as held. */
 static bool mig_is_held(const struct withdrawing *all, const char *unit)
 {
         size_t length = strlen(unit);
@@ -233,7 +233,7 @@ static bool mig_is_held(const struct withdrawing *all, const char *unit)
         return false;
 }
 
-static bool takes(const struct gpu *gpu, const char *unit, void *data)
+static bool mig_withdraws(const struct gpu *gpu, const char *unit, void *data)
 {
         const struct withdrawing *all = data;
 
@@ -262,17 +262,20 @@ static bool has_other_holders(const struct agent_mig *mig)
         for (size_t i = 0; i < inventory->n_gpus; i++) {
                 const struct gpu *gpu = &inventory->gpus[i];
 
-                if (takes(gpu, gpu->uuid, &all) != gpu->is_withdrawn)
+                if (mig_withdraws(gpu, gpu->uuid, &all) != gpu->is_withdrawn)
                         return true;
                 for (size_t j = 0; j < gpu->n_mig_devices; j++)
-                        if (takes(gpu, gpu->mig_devices[j].uuid, &all) != gpu->mig_devices[j].is_withdrawn)
+                        if (mig_withdraws(gpu, gpu->mig_devices[j].uuid, &all) != gpu->mig_devices[j].is_withdrawn)
                                 return true;
         }
         return false;
 }
 
-/* The label is known, and what it asks for was planned, or cannot be. True: GPUs were undecided until now. */
-static bool settle(struct agent_mig *mig)
+/*
+ * Ends the undecided state once the label is known and its configuration was planned or has failed. True: GPUs were
+ * undecided until now.
+ */
+static bool mig_settle_undecided(struct agent_mig *mig)
 {
         enum mig_phase phase = mig_run_manager(mig->run)->phase;
 
@@ -289,7 +292,10 @@ static void on_undecided_passed(void *data)
 
 /* ---- releasing ---- */
 
-/* A daemon of several units is started anew without those that go. */
+/*
+ * Returns a running MPS daemon that still serves a unit to be released, or NULL. A daemon of several units is restarted
+ * without that unit.
+ */
 static const struct mps_daemon_status *find_daemon(const struct agent_mig *mig)
 {
         struct ledger_measures measures;
@@ -307,7 +313,7 @@ static const struct mps_daemon_status *find_daemon(const struct agent_mig *mig)
 
 /* ---- a reset ---- */
 
-/* Why none is to be tried; NULL: one may be. */
+/* Why a reset must not be tried, or NULL. */
 static const char *find_obstacle(const struct agent_mig *mig, const struct mps_status *mps)
 {
         if (mig->makes_devices)
@@ -318,7 +324,7 @@ static const char *find_obstacle(const struct agent_mig *mig, const struct mps_s
         return NULL;
 }
 
-/* True: the change may go on, with a reset or without one. */
+/* True: the change may proceed, with a reset or without one. */
 static bool is_ready_for_reset(struct agent_mig *mig)
 {
         uint64_t now_ms = uv_now(mig->options.loop);
@@ -434,7 +440,7 @@ static void mig_on_run_changed(bool has_begun, void *data)
         struct agent_mig *mig = data;
         enum mig_phase phase = mig_run_manager(mig->run)->phase;
         bool was_retaking = mig->phase == MIG_RETAKING;
-        bool is_settled = has_begun && settle(mig);
+        bool is_settled = has_begun && mig_settle_undecided(mig);
 
         if (phase != MIG_RELEASING && phase != MIG_APPLYING)
                 open_again(mig);
@@ -472,7 +478,7 @@ static void on_mig_labels(void *data)
         mig_report_state(mig);
         follow_policy(mig);
         mig_run_want(mig->run, *config ? config : mig->fallback);
-        if (settle(mig)) /* nothing is wanted */
+        if (mig_settle_undecided(mig)) /* nothing is wanted */
                 mig->options.on_withdrawn(mig->options.data);
 }
 
@@ -491,7 +497,7 @@ void agent_mig_mark(struct agent_mig *mig, struct inventory *inventory)
         mig->has_more_gpus |= has_new && (mig->plan || mig_run_manager(mig->run)->phase == MIG_FAILED);
         mig->has_asked = mig->has_asked && !has_new;
         all = find_withdrawn(mig, &arena);
-        inventory_withdraw(inventory, takes, &all);
+        inventory_withdraw(inventory, mig_withdraws, &all);
 }
 
 bool agent_mig_is_undecided(const struct agent_mig *mig)
@@ -539,7 +545,7 @@ void agent_mig_read(struct agent_mig *mig, bool is_fresh)
                 mig->has_more_gpus = false;
                 mig_run_event(mig->run, MIG_EVENT_AGAIN, NULL);
         }
-        if (settle(mig)) /* the plan has seen the GPU before the agent did */
+        if (mig_settle_undecided(mig)) /* the plan has seen the GPU before the agent did */
                 mig->options.on_withdrawn(mig->options.data);
         if (!is_fresh || mig_run_manager(mig->run)->phase != MIG_RETAKING)
                 return;

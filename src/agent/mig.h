@@ -2,15 +2,14 @@
  * The MIG manager in the agent: brings the GPUs to the MIG configuration that the node's label names (mig/manager.h),
  * without a restart of anything, and without taking a GPU from a container.
  *
- *   waiting     what has to end leaves the plan, so kubelet and DRA give it to nobody. Who holds it keeps it: the
- *               ledger says who that is, by kubelet's list and by claims. With the label's policy "evict" these pods
- *               are evicted, those of claims, too.
- *   releasing   the MPS daemons of these units end, since nobody wants them any more. Where a MIG mode changes by a
- *               reset only, whoever has NVML open in our programs closes it: the monitor because it is told to, the
- *               others because they have nothing to ask (gpu/nvml_pool.h). The processes that make MIG devices for
- *               claims have to have ended. If that cannot be, no reset is tried, and the mode stays pending until a
- *               reboot
- *   retaking    the monitor reads the GPUs, and plan, CDI, labels and slices follow
+ *   waiting     units that the change removes leave the plan, so kubelet and DRA allocate them to no new pod. Pods that
+ *               hold them keep them; the ledger knows these pods, from kubelet's list and from claims. With the label's
+ *               policy "evict" these pods are evicted, those of claims, too.
+ *   releasing   the MPS daemons of these units end, since the plan no longer wants them. Where a MIG mode changes by a
+ *               reset only, all our programs close NVML: the monitor on request, the others because they have no calls
+ *               to make (gpu/nvml_pool.h). The processes that make MIG devices for claims must have ended. If that is
+ *               impossible, no reset is tried, and the mode stays pending until a reboot
+ *   retaking    the monitor reads the GPUs; plan, CDI, labels and slices are made again
  *
  * Example: GPU-0 has seven MIG devices of 1g.10gb, of which two are held by pods, and the label now names a
  * configuration with one 3g.40gb and four 1g.10gb. `warpshare mig plan` says which four stay. The other three are
@@ -18,9 +17,9 @@
  * notice.
  *
  * GPUs that can have MIG are offered when the label is known and the first plan has been made (agent/undecided.h), so
- * that no pod gets a whole GPU that is to be divided. What somebody holds is served from the beginning on.
+ * that no pod gets a whole GPU that is to be divided. Units that a pod holds are served from the beginning on.
  *
- * It belongs to the agent that serves. The next one goes on with what it finds recorded.
+ * It belongs to the agent that serves. The next agent resumes an unfinished change from its record.
  */
 #pragma once
 
@@ -39,11 +38,12 @@ struct node_watch;
 struct agent_mig_options {
         uv_loop_t *loop;
         const struct config *config; /* may go */
-        struct kube_client *client;  /* outlives it, as the next three */
+        /* |client|, |watch|, |events| and |ledger| outlive the MIG manager. */
+        struct kube_client *client;
         struct node_watch *watch;
         struct node_events *events;
-        struct ledger *ledger; /* is asked again and again while anybody is waited for */
-        /* Other units are withdrawn: make the plan again. */
+        struct ledger *ledger; /* queried repeatedly while a holder is waited for */
+        /* The set of withdrawn units has changed: make the plan again. */
         void (*on_withdrawn)(void *data);
         /* Refresh which pods use the blocking claims; the result goes to the ledger. */
         void (*wants_pods)(void *data);
@@ -81,7 +81,7 @@ struct agent_mig_measures {
         size_t n_holders;   /* containers and claims that are waited for */
 };
 
-/* Valid until the loop goes on. */
+/* Valid until the caller returns to the loop. */
 void agent_mig_measure(const struct agent_mig *mig, struct agent_mig_measures *ret);
 
 /* No callback after this. Returns NULL. */

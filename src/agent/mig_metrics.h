@@ -1,7 +1,7 @@
 /*
- * What the agent's page for Prometheus says of the MIG manager (agent/mig.h): which configuration is wanted, what has
- * become of it, what it waits for, and what it takes from the node meanwhile. Pure. The reason in words is an
- * annotation of the node, since it names pods.
+ * The Prometheus metrics of the MIG manager (agent/mig.h): the wanted configuration, its state, how many holders it
+ * waits for, and how many GPUs are withdrawn meanwhile. Pure. The reason in words is an annotation of the node, since
+ * it names pods.
  */
 #pragma once
 

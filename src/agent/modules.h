@@ -33,10 +33,12 @@ struct agent {
         struct agent_rollout *rollout;
         struct node_usage *usage; /* NULL: nothing is sampled */
         struct agent_api *api;
-        struct node_watch *watch; /* NULL, as the next two: the API server is not used */
+        /* |watch|, |events| and |report| are NULL without the API server. */
+        struct node_watch *watch;
         struct node_events *events;
         struct node_report *report;
-        struct agent_labels *labels; /* NULL: labels are off, or another agent serves */
-        struct dra_driver *dra;      /* the same */
-        struct agent_mig *mig;       /* the same */
+        /* |labels|, |dra| and |mig| are NULL where they are off, or while another agent serves. */
+        struct agent_labels *labels;
+        struct dra_driver *dra;
+        struct agent_mig *mig;
 };

@@ -48,9 +48,9 @@ const struct inventory *agent_plans_inventory(const struct agent_plans *plans)
         return plans->current ? plans->current->inventory : NULL;
 }
 
-bool agent_plans_has_heard(const struct agent_plans *plans)
+bool agent_plans_has_report(const struct agent_plans *plans)
 {
-        return plans->has_heard;
+        return plans->has_report;
 }
 
 char *agent_plans_find_problem(const struct agent_plans *plans)
@@ -125,7 +125,7 @@ void agent_plans_serve(struct agent *agent)
         if (current && agent->mig)
                 agent_plans_make_again(agent);
         else if (current)
-                replace_rollout(agent, agent_rollout_judge(agent->rollout, current->plan));
+                replace_rollout(agent, agent_rollout_make(agent->rollout, current->plan));
 }
 
 void agent_plans_on_held(void *data)
@@ -136,7 +136,7 @@ void agent_plans_on_held(void *data)
 
         if (agent->is_stopping || !current || !plugins_is_serving(agent->plugins))
                 return;
-        next = agent_rollout_judge(agent->rollout, current->plan);
+        next = agent_rollout_make(agent->rollout, current->plan);
         agent_rollout_report(agent->rollout, next);
         if (rollout_is_same(current->rollout, next))
                 rollout_free(next);
@@ -247,7 +247,7 @@ static void put_in_force(struct agent *agent, struct generation *next)
         struct agent_plans *plans = agent->plans;
 
         node_log_plan(next->plan);
-        generation_serve(next, agent_rollout_judge(agent->rollout, next->plan));
+        generation_serve(next, agent_rollout_make(agent->rollout, next->plan));
         agent_plans_begin_dra(agent);
         serve_rollout(agent, next->rollout);
         agent_mig_planned(agent->mig, next->plan);
@@ -304,7 +304,7 @@ void agent_plans_on_inventory(struct inventory *inventory, void *data)
         /* A refusal was logged with its warnings at the first attempt. */
         enum log_level warnings = agent_retry_has_failed(&plans->retry) ? LOG_DEBUG : LOG_WARN;
 
-        plans->has_heard = true;
+        plans->has_report = true;
         if (agent->is_stopping) {
                 inventory_free(inventory);
                 return;
@@ -331,7 +331,7 @@ void agent_plans_on_unavailable(const char *reason, void *data)
 {
         struct agent *agent = data;
 
-        agent->plans->has_heard = true;
+        agent->plans->has_report = true;
         if (agent->is_stopping)
                 return;
         if (must_end_without_plan(agent)) {

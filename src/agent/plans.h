@@ -18,7 +18,7 @@ struct agent_plans {
         struct generation *current;  /* NULL before the first inventory */
         struct generation *previous; /* kubelet may still ask for its devices */
         struct inventory *refused;   /* the newest inventory, if no generation could be made of it */
-        bool has_heard;              /* the monitor has reported an inventory, or why there is none */
+        bool has_report;             /* the monitor has reported an inventory, or why there is none */
         struct complaint bad_config;
         struct complaint bad_plan;
         struct complaint bad_dra;
@@ -37,14 +37,14 @@ void agent_plans_done(struct agent_plans *plans);
 const struct config *agent_plans_config(const struct agent_plans *plans);
 const struct health_policy *agent_plans_policy(const struct agent_plans *plans);
 const struct generation *agent_plans_current(const struct agent_plans *plans); /* NULL: none yet */
-/* The part of it that is served now; NULL: none yet. */
+/* The part of the current plan that is served now; NULL: none yet. */
 const struct plan *agent_plans_served(const struct agent_plans *plans);
-/* Also one of which no plan could be made; NULL: none yet. */
+/* The newest inventory, even if no plan could be made of it; NULL: none yet. */
 const struct inventory *agent_plans_inventory(const struct agent_plans *plans);
 /* Returns a sentence for /healthz that the caller frees; NULL: no problem. */
 char *agent_plans_find_problem(const struct agent_plans *plans);
 /* The monitor has reported an inventory, or why there is none. */
-bool agent_plans_has_heard(const struct agent_plans *plans);
+bool agent_plans_has_report(const struct agent_plans *plans);
 
 /* ---- what changes the plan ---- */
 
@@ -54,7 +54,7 @@ int agent_plans_load(struct agent *agent);
 void agent_plans_reload(void *data);
 /* The next refusal is logged, also if it is the same again. */
 void agent_plans_log_again(struct agent_plans *plans);
-/* Other units of the same GPUs are withdrawn: makes the plan again. |data|: the agent. */
+/* Makes the plan again, since the set of withdrawn units has changed. |data|: the agent. */
 void agent_plans_make_again(void *data);
 /* The agent serves from now on: writes the CDI specifications of the plan in force. */
 void agent_plans_publish(struct agent *agent);

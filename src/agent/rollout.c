@@ -92,7 +92,7 @@ static void rollout_write_record(void *data)
         rollout->recorded = TAKE_PTR(text);
 }
 
-static void promise(struct agent_rollout *rollout, const struct rollout *next)
+static void rollout_note_promised(struct agent_rollout *rollout, const struct rollout *next)
 {
         const struct plan *plan = next->plan;
         struct arena arena = ARENA_INIT;
@@ -215,14 +215,14 @@ static struct rollout *rollout_without_kubelet_list(
         return rollout_new(wanted, previous, NULL, 0);
 }
 
-struct rollout *agent_rollout_judge(struct agent_rollout *rollout, const struct plan *wanted)
+struct rollout *agent_rollout_make(struct agent_rollout *rollout, const struct plan *wanted)
 {
         _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
         struct rollout_held *held;
         size_t n_held;
         enum ledger_word word = ledger_held(rollout->options.ledger, &scratch, &held, &n_held);
         struct rollout_previous previous;
-        struct rollout *judged;
+        struct rollout *made;
 
         rollout->is_reported |= word != LEDGER_UNKNOWN;
         previous = (struct rollout_previous){
@@ -232,14 +232,14 @@ struct rollout *agent_rollout_judge(struct agent_rollout *rollout, const struct 
                 .is_known = rollout->is_known,
                 .all_is_held = !rollout->is_reported,
         };
-        judged = rollout_new(wanted, &previous, held, n_held);
+        made = rollout_new(wanted, &previous, held, n_held);
         if (word != LEDGER_STALE) {
                 rollout->was_unchecked = false;
-                return judged;
+                return made;
         }
-        if (!judged->own)
-                return judged;
-        rollout_free(judged);
+        if (!made->own)
+                return made;
+        rollout_free(made);
         return rollout_without_kubelet_list(rollout, wanted, &previous);
 }
 
@@ -254,7 +254,7 @@ static void on_review(uv_timer_t *timer)
 
 void agent_rollout_follow(struct agent_rollout *rollout, const struct rollout *next)
 {
-        promise(rollout, next);
+        rollout_note_promised(rollout, next);
         if (!next->own) {
                 agent_rollout_report(rollout, next);
                 uv_timer_stop(&rollout->timer);

@@ -21,8 +21,8 @@ struct agent_rollout_options {
         const char *mps_directory; /* as mounted here; need not outlive the call */
         struct ledger *ledger;     /* it is asked again and again while a change waits */
         /*
-         * |is_pending|: the change waits now; else it does not any more, and |pending->to| is what the unit is. For
-         * events in the cluster: it is logged already.
+         * |is_pending|: the change waits now; false: it no longer waits, and |pending->to| is the present sharing of
+         * the unit. For Kubernetes events; the log line is already written.
          */
         void (*on_reported)(const struct rollout_pending *pending, bool is_pending, void *data);
         void *data;
@@ -38,7 +38,7 @@ void agent_rollout_close(struct agent_rollout *rollout); /* accepts NULL; freed 
 void agent_rollout_serve(struct agent_rollout *rollout, bool is_serving);
 
 /* The part of |wanted| that can be served now, for the caller to free. */
-struct rollout *agent_rollout_judge(struct agent_rollout *rollout, const struct plan *wanted);
+struct rollout *agent_rollout_make(struct agent_rollout *rollout, const struct plan *wanted);
 
 /* |next| is in force: records its plan as promised. */
 void agent_rollout_follow(struct agent_rollout *rollout, const struct rollout *next);

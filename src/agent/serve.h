@@ -1,6 +1,6 @@
 /*
- * Of several agents on a node one serves: the one that holds kubelet's folder (node/kubelet/plugins.h). Here stands
- * what only that one does. The others read and plan as it does, so that each can serve at once.
+ * The duties of the one agent of a node that serves: the agent that has the lock on kubelet's folder
+ * (node/kubelet/plugins.h). Other agents read the GPUs and plan, too, so that they can take over at once.
  */
 #pragma once
 

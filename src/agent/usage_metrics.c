@@ -286,12 +286,12 @@ static double row_energy(const struct usage_row *row)
         return row->share ? row->share->energy : -1;
 }
 
-/* From where a value is; what does not hold is said of no row. */
+/* The source of a value; a row whose source is unavailable gets no sample. */
 enum row_source {
         ROW_GRANTED, /* the ledger */
         ROW_KEPT,    /* readings so far */
         ROW_READING, /* the newest reading: the driver lists the unit's processes */
-        /* as before, and 0 where the pod has no processes: not so while some are hidden, which may be its */
+        /* like the two above, and 0 for a pod without processes, unless hidden processes may be its own */
         ROW_KEPT_OR_0,
         ROW_READING_OR_0,
 };
@@ -345,7 +345,7 @@ static bool usage_metrics_has_hidden(const struct node_usage_view *view, const c
 
 #define ROW_LABELS ((size_t)9)
 
-/* Names stand here alone: with them in each sample the page would be four times as large, and grow with them. */
+/* Only this family has the names: with names in each sample the page would be four times as large. */
 static void put_names(struct exposition *to, const struct node_usage_view *view)
 {
         exposition_family(to, "warpshare_container_info", EXPOSITION_GAUGE,

@@ -1,6 +1,6 @@
 /*
- * The families of metrics about what is used: of GPUs, of units, of containers. Pure; docs/metrics.md says what each
- * means, and where it can be known. What is unknown has no sample.
+ * The metric families of the use of GPUs, units and containers. Pure; docs/metrics.md says what each means, and where
+ * it is available. An unknown value has no sample.
  */
 #pragma once
 

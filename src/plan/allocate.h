@@ -45,7 +45,7 @@ struct allocate_mount {
 
 struct allocate_node {
         const char *container_path;
-        const char *host_path;   /* the same below config->dev_root */
+        const char *host_path;   /* that path below config->dev_root */
         const char *permissions; /* "rw" */
 };
 
@@ -64,7 +64,7 @@ struct allocate_answer {
         size_t n_parts;
 };
 
-/* Where the ledger (plan/allocations.h) and `warpshare mps` put a request. All NULL and zero: the ids decide. */
+/* The choice of the ledger (plan/allocations.h) or of `warpshare mps`. All NULL and zero: the ids decide. */
 struct allocate_binding {
         const char *allocation; /* id of the allocation: WARPSHARE_GRANT */
         const char *unit;       /* UUID of the unit of all its replicas, instead of the ids'; or NULL */

@@ -25,7 +25,7 @@ struct allocation_entry {
 struct place {
         bool is_unhealthy;
         uint32_t used;     /* replicas of the allocations bound to it */
-        uint32_t held;     /* its own ids that are in an allocation, whatever unit that is bound to */
+        uint32_t held;     /* its own ids that are in an allocation, even one bound to another unit */
         uint32_t reserved; /* its own ids that are reserved, and not held */
 };
 

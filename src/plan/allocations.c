@@ -96,7 +96,7 @@ static void hold_device(struct allocations *allocations, struct allocation_entry
         *reserved = false;
 }
 
-static void hold(struct allocations *allocations, struct allocation_entry *entry)
+static void allocations_hold_ids(struct allocations *allocations, struct allocation_entry *entry)
 {
         entry->position = allocations_find_unit(allocations->resource, entry->unit);
         for (size_t i = 0; i < entry->allocation.n_devices; i++)
@@ -145,7 +145,7 @@ void allocations_enter(struct allocations *allocations, struct allocation_entry 
                 allocations->all = xrealloc(allocations->all, allocations->room * sizeof(*allocations->all));
         }
         allocations->all[allocations->n_all++] = entry;
-        hold(allocations, entry);
+        allocations_hold_ids(allocations, entry);
 }
 
 void allocations_recount(struct allocations *allocations)
@@ -156,7 +156,7 @@ void allocations_recount(struct allocations *allocations)
                 allocations->holders[i] = NULL;
         allocations->n_unknown = 0;
         for (size_t i = 0; i < allocations->n_all; i++)
-                hold(allocations, allocations->all[i]);
+                allocations_hold_ids(allocations, allocations->all[i]);
         allocations_forget_oldest(allocations);
         allocations_reserve(allocations);
 }
@@ -166,7 +166,7 @@ static bool allocations_is_on_unit(const struct allocation_entry *entry, const s
         return entry->unit && resource_find_unit(resource, entry->unit);
 }
 
-/* It is bound to a unit of |to|. Where it is bound to none, the unit of its first id counts. */
+/* True if |to| has the unit of the allocation; for an unbound allocation the first id counts. */
 static bool is_on_target(
         const struct allocation_entry *entry, const struct resource *from UNUSED, const struct resource *to)
 {

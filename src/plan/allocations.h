@@ -11,7 +11,7 @@
  *
  * The rule of the reserve:
  *
- *   1. U·N − (U−1)·(R−1) ids are advertised as healthy. The rest is reserved: listed as unhealthy, given to nobody.
+ *   1. U·N − (U−1)·(R−1) ids are advertised as healthy. The rest is reserved: listed as unhealthy, so never allocated.
  *   2. For units of N₁, N₂, … replicas that is (R−1) + Σ max(0, Nᵢ−(R−1)), with R no larger than the largest Nᵢ.
  *   3. An unhealthy unit is left out of the sum. If every unit that could hold R is unhealthy, no more ids are
  *      advertised than the largest healthy unit has.
@@ -29,8 +29,8 @@
  * use than are now safe to advertise. A request may then find no unit until some of them are free.
  *
  * An id is a token. kubelet may choose ids of two units, before it has our newest list, although one unit has room for
- * all. The allocation is then bound to that unit whatever its ids say. Example: GPU-0::3 and GPU-1::7 may become two
- * replicas of GPU-1.
+ * all. The allocation is then bound to that unit, although some ids name another. Example: GPU-0::3 and GPU-1::7 may
+ * become two replicas of GPU-1.
  *
  * A container may ask for ids that another allocation has: its pod's init container held them, or that container has
  * ended and kubelet has not said so yet. The newer allocation then has these ids, on the same unit if that has room.
@@ -56,7 +56,7 @@ struct allocation {
         size_t n_devices;
         int64_t since; /* seconds since the epoch, for people; 0: not known */
         bool is_guess; /* the record of it was lost, and |unit| is the one of most of its ids */
-        bool is_read;  /* from text, which may be older than what kubelet says, and kubelet has not named it since */
+        bool is_read;  /* read from the record, and not confirmed by kubelet's list since */
 };
 
 /* The time of day may be set back or forward at any moment, so nothing is decided by it. */
@@ -85,16 +85,16 @@ struct allocations *allocations_new(const struct resource *resource, unsigned in
 struct allocations *allocations_free(struct allocations *allocations); /* accepts NULL, returns NULL */
 
 /*
- * The plan changed: allocations stay, also those on units that are gone; so does the health of units that are in both.
+ * The plan changed: allocations stay, also those on units that it lacks; so does the health of units that are in both.
  * The old resource must be valid during the call.
  */
 void allocations_set_resource(
         struct allocations *allocations, const struct resource *resource, unsigned int max_per_request);
 
-/* How many ids are advertised as healthy while every unit is. */
+/* The number of ids that are advertised as healthy while all units are healthy. */
 size_t allocations_capacity(const struct resource *resource, unsigned int max_per_request);
 
-/* How many are not, so that each request finds one unit with room; and whether that is more than a third. */
+/* The number of reserved ids (see the rule of the reserve above); and whether that is more than a third of all. */
 size_t allocations_n_reserved(const struct resource *resource);
 bool allocations_reserved_is_much(const struct resource *resource);
 
@@ -119,25 +119,30 @@ int allocations_make(struct allocations *allocations, const char *const *devices
 void allocations_renew(struct allocations *allocations, const char *id, int64_t clock);
 
 /*
- * What kubelet's list says, whole, as of |as_of| on the clock of the allocations: allocations made before that which it
- * does not have are over. |released| gets their ids; it must not change the allocations. Allocations that the ledger
- * does not know (the agent started anew without its record) are entered as what was answered for them says, and where
- * that is not known, with an id of their own and the unit of most of their ids. So are those whose ids the text of
- * allocations_read() has for another, which then ends as any that is not in the list. Where that text has another unit
- * or other ids for an allocation than were answered for it, what was answered counts.
+ * Takes kubelet's whole list, as of |as_of| on the clock of the allocations: allocations made before |as_of| that the
+ * list lacks have ended. |released| gets their ids; it must not change the allocations.
  *
- * kubelet records a request after our answer has reached it, so |as_of| lies some seconds before the question; but it
- * sends no Allocate before it has recorded the one before, so what is asked on behalf of one that found no room, and
- * only that, counts for all: INT64_MAX.
- * pod-resources has no init containers, and is empty while kubelet starts: containers that only the checkpoint has
- * (plan/checkpoint.h) and whose pod may be alive belong into |held|, too.
+ * Allocations in the list that the ledger lacks (the agent restarted without its record) are added by what was answered
+ * for them; if the answer is unknown, with an id of their own and the unit of most of their ids. An allocation whose
+ * ids the text of allocations_read() has for another one is added the same way, and the other one ends. If that text
+ * has another unit or other ids for an allocation than the answer, the answer counts.
  *
- * True: something is other than it was.
+ * kubelet records a request only after our answer has reached it, so |as_of| lies some seconds before the question.
+ * Exception: kubelet sends an Allocate only after it has recorded the previous one. So a list that was requested for an
+ * Allocate that found no room is complete: |as_of| is INT64_MAX.
+ *
+ * pod-resources has no init containers, and is empty while kubelet starts: |held| must also have the containers that
+ * only the checkpoint has (plan/checkpoint.h) and whose pod may be alive.
+ *
+ * True: an allocation has changed.
  */
 bool allocations_sync(struct allocations *allocations, const struct allocations_held *held, size_t n_held,
         int64_t as_of, void (*released)(const char *id, void *data), void *data);
 
-/* The unit is healthy or not: ids of one that is not are neither advertised nor counted as room. All are at first. */
+/*
+ * Sets the health of the unit. Ids of an unhealthy unit are neither advertised nor counted as room. All units are
+ * healthy at first.
+ */
 void allocations_set_unit_health(struct allocations *allocations, const char *uuid, bool healthy);
 
 /* The id consists of small letters, digits and '_', and is not long: it may be a part of a file's name. */
@@ -164,10 +169,10 @@ void allocations_move_all(struct allocations *from, struct allocations *to);
 /* The ledger as JSON text, of several resources of one name in one, to survive the agent; the caller frees. */
 char *allocations_write_all(const struct allocations *const *allocations, size_t count);
 /*
- * And back, added to what is there: allocations that are malformed, or whose id is there already, are left out. An
- * error, and no change, where the text is no JSON object with a list of allocations or is longer than
- * ALLOCATIONS_TEXT_MAX. They count as granted at |clock|: the agent before may have answered a moment ago.
- * allocations_each() calls |each| with each of them, which is valid during the call.
+ * allocations_read() adds the allocations of such a text, except malformed ones and those whose id exists already.
+ * Fails without a change if the text is not a JSON object with a list of allocations or is longer than
+ * ALLOCATIONS_TEXT_MAX. The allocations count as granted at |clock|, since the previous agent may have answered a
+ * moment ago. allocations_each() calls |each| with each allocation of a text; it is valid during the call.
  */
 int allocations_each(const char *text, size_t length, void (*each)(const struct allocation *allocation, void *data),
         void *data, struct error *err) MUST_USE;

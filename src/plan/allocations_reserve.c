@@ -53,7 +53,7 @@ struct choice {
         struct allocations *allocations;
         size_t n_units;
         uint32_t *room;       /* by unit; like all below, 0 for unhealthy units */
-        uint32_t *free;       /* own ids that nobody holds, reserved or not */
+        uint32_t *free;       /* own ids without a holder, reserved or not */
         uint32_t *to_reserve; /* how many of those to reserve */
         size_t wanted;        /* how many to reserve in total */
         size_t visible;       /* free ids that stay unreserved */

@@ -36,7 +36,7 @@ static const struct mention *mentions_of(const struct sync *sync, const char *id
         return mentions ? mentions->newest : NULL;
 }
 
-static void mention(struct sync *sync, struct allocation_entry *entry)
+static void sync_index_entry(struct sync *sync, struct allocation_entry *entry)
 {
         for (size_t i = 0; i < entry->allocation.n_devices; i++) {
                 struct mentions *mentions = map_find(&sync->by_device, entry->devices[i]);
@@ -160,7 +160,7 @@ static void allocations_sync_enter(struct sync *sync, const struct allocations_h
         sync->has_changed = true;
         allocations_enter(sync->allocations, entry);
         map_add(&sync->by_id, entry->id, entry);
-        mention(sync, entry);
+        sync_index_entry(sync, entry);
 }
 
 /* ---- entries that the record has otherwise than they were answered ---- */
@@ -176,7 +176,7 @@ static bool allocations_sync_has_devices(const struct allocation_entry *entry, c
 }
 
 /* A damaged record may be read all the same. Comes before the entry is mentioned. */
-static void correct(struct sync *sync, const struct allocations_held *held)
+static void sync_correct_entry(struct sync *sync, const struct allocations_held *held)
 {
         struct allocation_entry *entry = held->id ? map_find(&sync->by_id, held->id) : NULL;
         const char *unit = unit_of_answer(sync, held);
@@ -235,11 +235,11 @@ bool allocations_sync(struct allocations *allocations, const struct allocations_
         for (size_t i = 0; i < allocations->n_all; i++)
                 map_add(&sync.by_id, allocations->all[i]->id, allocations->all[i]);
         for (size_t i = 0; i < n_held && allocations->max_per_request > 0; i++)
-                correct(&sync, &held[i]);
+                sync_correct_entry(&sync, &held[i]);
         for (size_t i = 0; i < allocations->n_all; i++) {
                 allocations->all[i]->is_matched = false;
                 allocations->all[i]->is_alive = allocations->all[i]->entered >= as_of;
-                mention(&sync, allocations->all[i]);
+                sync_index_entry(&sync, allocations->all[i]);
         }
         for (size_t i = 0; i < n_held; i++)
                 match_entry(&sync, &held[i]);

@@ -1,6 +1,6 @@
 /*
- * Parses kubelet's own record of who holds which devices: <device plugin directory>/kubelet_internal_checkpoint. Pure:
- * text in, values out.
+ * Parses kubelet's checkpoint, its record of the devices that each container holds: <device plugin
+ * directory>/kubelet_internal_checkpoint. Pure: text in, values out.
  *
  * It has what pod-resources lacks: the UID of the pod, which also the cgroup of a process shows, and init containers.
  * kubelet writes it after each Allocate and after each list of ours, so a pod that has ended may stay in it until then.
@@ -8,8 +8,8 @@
  *
  *   {"Data":{"PodDeviceEntries":[{"PodUID":…,"ContainerName":…,"ResourceName":…,"DeviceIDs":{"-1":["id",…]},…}],…},"Checksum":…}
  *
- * DeviceIDs goes by NUMA node since 1.20, -1 for none; before, it was a list. The checksum is over Go's own idea of the
- * data and is not looked at: kubelet replaces the file whole.
+ * DeviceIDs goes by NUMA node since 1.20, -1 for none; before, it was a list. The checksum is not verified, because it
+ * is over Go's internal form of the data; kubelet replaces the file atomically.
  */
 #pragma once
 

@@ -2,7 +2,7 @@
 
 #include "plan/share.h"
 
-/* One share of one: what a client may have at most is the whole unit. */
+/* A sharing section with one replica, so that a client may have the whole unit at most. */
 static const struct shared_resource *share_for(struct arena *arena, const struct config *config)
 {
         struct sharing_section *section = ARENA_NEW(arena, struct sharing_section);

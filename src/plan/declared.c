@@ -189,8 +189,9 @@ struct share declared_share(const struct declared *said, const struct mps_part *
 }
 
 /*
- * The answers contain the value of one share, and a variable of the pod has precedence over them, wherever its value
- * comes from. But what is set at the start has precedence over both, so it leaves out what the container has anyway.
+ * Variables in Allocate's answer are the limits of one share, and a variable of the pod has precedence over them.
+ * Variables set at the container's start have precedence over both, so those that the container has anyway are left
+ * out.
  */
 unsigned int declared_omits(const struct declared *said, size_t n_parts)
 {

@@ -35,8 +35,8 @@ struct declared {
 };
 
 /*
- * Reads what |container| of |pod|, a Pod of the API, declares, into |arena|. A container that the pod does not have
- * declares nothing.
+ * Reads what |container| of |pod|, a Pod of the API, declares, into |arena|. The result is empty if the pod lacks the
+ * container.
  */
 struct declared declared_read(struct arena *arena, const json_t *pod, const char *container);
 

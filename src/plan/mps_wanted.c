@@ -100,8 +100,8 @@ static bool have_all_failed(const struct served *served, size_t count)
 }
 
 /*
- * One percentage counts for all units of a daemon, those that are away included, so that it stays when they come back.
- * Under uniform it is NVIDIA's 100 / (devices / units); otherwise the largest that any of them allows.
+ * One percentage counts for all units of a daemon, including missing ones, so that it stays when they come back. Under
+ * uniform it is NVIDIA's 100 / (devices / units); otherwise the largest that any of them allows.
  */
 static unsigned int threads_of(const struct served *served, size_t count)
 {
@@ -135,8 +135,8 @@ static const char *resources_of(struct arena *arena, const struct served *served
 }
 
 /*
- * Without a unit: none of them was ever read. One that has failed keeps the others from nothing; where all have, a
- * daemon that runs stays as it is.
+ * Makes a daemon of |served|; it has no units if none of them was ever read. Failed units count as away, so that the
+ * others are served; but if all have failed, they stay in, so that a running daemon is not changed.
  */
 static struct mps_daemon_wanted daemon_of(
         struct arena *arena, const struct plan *plan, const struct served *served, size_t count)
@@ -251,8 +251,8 @@ bool mps_claimed_is_of_all(const struct unit *unit)
 }
 
 /*
- * |claimable| as if its daemons had that scope. A client is in one namespace, but with one daemon for all its container
- * may have shares of several GPUs.
+ * A copy of |claimable| with that daemon scope. With one daemon for all GPUs no namespaces are used: a client is in one
+ * namespace, but its container may have shares of several GPUs.
  */
 static const struct resource *with_scope(struct arena *arena, const struct resource *claimable, enum daemon_scope scope)
 {
@@ -356,7 +356,7 @@ const struct mps_unit *mps_daemon_unit(const struct mps_daemon_wanted *daemon, c
         return NULL;
 }
 
-/* Each unit of |daemon| is the same in |other|, or is away there. */
+/* True if |other| has each unit of |daemon| with the same values, or has it as away. */
 static bool are_units_in(const struct mps_daemon_wanted *daemon, const struct mps_daemon_wanted *other)
 {
         for (size_t i = 0; i < daemon->n_units; i++) {

@@ -52,8 +52,8 @@ struct mps_daemon_wanted {
         const struct mps_unit *units;  /* of several resources: sorted by index, since CUDA must count them so */
         size_t n_units;
         /*
-         * By UUID the other units of a daemon for several, which cannot be used now: a daemon that runs with them keeps
-         * them, one that starts leaves them out.
+         * UUIDs of units of a daemon for several that are unusable now: a running daemon keeps them, a new one starts
+         * without them.
          */
         const char *const *away;
         size_t n_away;
@@ -63,15 +63,15 @@ struct mps_wanted {
         const struct mps_daemon_wanted *daemons; /* in the order of the plan */
         size_t n_daemons;
         /*
-         * True: daemons that are not among them end within the supervisor's grace, with their clients; false: each ends
-         * with its last client.
+         * True: daemons that are not in |daemons| end within the supervisor's grace period, with their clients; false:
+         * each ends with its last client.
          */
         bool ends_clients;
 };
 
 /*
- * |ret| points into |arena| and the plan's arena. A unit that cannot be read now, and was not before, has no daemon,
- * since its limits are not known: a daemon of its own is not in |ret|, and in a daemon for several it is away.
+ * |ret| points into |arena| and the plan's arena. A unit that was never read has no daemon, since its limits are
+ * unknown: its own daemon is not in |ret|, and a daemon for several has it in |away|.
  */
 void mps_wanted_of(struct mps_wanted *ret, struct arena *arena, const struct plan *plan);
 
@@ -94,7 +94,7 @@ bool mps_claimed_is_of_all(const struct unit *unit);
 /* The name of the daemon that serves |unit| of plan->claimable, as its daemon_scope says. */
 const char *mps_claimed_daemon_name(struct arena *arena, const struct resource *claimable, const struct unit *unit);
 
-/* By UUID: |unit| has a daemon that serves nothing else. */
+/* True if the unit with the UUID |unit| has a daemon of its own. */
 bool mps_has_own_daemon(enum daemon_scope scope, const char *unit);
 
 /* Two units of these resources share one daemon. */
@@ -114,8 +114,8 @@ void mps_limit_line(struct strbuf *text, const struct mps_unit *unit);
 bool mps_daemon_is_same(const struct mps_daemon_wanted *a, const struct mps_daemon_wanted *b);
 
 /*
- * True if a daemon that was started as |started| says need not be changed while it has clients: it is the same, but for
- * units that are away, or were.
+ * True if a daemon that was started as |started| need not be changed while it has clients: it differs at most in units
+ * that are away, or were.
  */
 bool mps_daemon_serves(const struct mps_daemon_wanted *started, const struct mps_daemon_wanted *wanted);
 
@@ -125,7 +125,7 @@ const struct mps_daemon_wanted *mps_wanted_find(const struct mps_wanted *wanted,
 /* The unit of that UUID; NULL: it is none of the daemon's, or is away. */
 const struct mps_unit *mps_daemon_unit(const struct mps_daemon_wanted *daemon, const char *uuid);
 
-/* The first unit of |wanted| that |started| does not have, or NULL: it is taken in when there are no clients. */
+/* The first unit of |wanted| that |started| lacks, or NULL. The daemon takes it in once it has no clients. */
 const char *mps_daemon_lacks(const struct mps_daemon_wanted *started, const struct mps_daemon_wanted *wanted);
 
 /*

@@ -89,9 +89,9 @@ struct resource {
         enum daemon_scope daemon_scope; /* MPS */
         enum mps_tier tier_limit;       /* MPS */
         /*
-         * With placement same-gpu, where requests for several replicas are allowed: the largest one; else 0. Unless the
-         * configuration says, half of the largest unit's replicas, rounded up, where |reserves| costs something
-         * (several units), else all of them.
+         * The most replicas that one request may ask for, if placement is same-gpu and requests for several replicas
+         * are allowed; else 0. The default is half of the largest unit's replicas, rounded up, where |reserves| costs
+         * something (several units), else all of them.
          */
         unsigned int max_per_request;
         bool reserves; /* replicas are reserved so that each such request fits on a unit: plan/allocations.h */
@@ -144,9 +144,7 @@ int plan_build(struct plan **ret, struct arena *arena, const struct config *conf
 /* Whether |gpu| belongs to DRA: that is enabled, dra.devices selects the GPU, and the node's GPUs are those of NVML. */
 bool plan_is_for_dra(const struct config *config, const struct inventory *inventory, const struct gpu *gpu);
 
-/*
- * The device plugin has nothing of |gpu|: it is for DRA now, or was, and claims still have something of it.
- */
+/* True if the device plugin gets no part of |gpu|: it belongs to DRA, or did and is still used by claims. */
 bool plan_leaves_to_dra(const struct config *config, const struct inventory *inventory, const struct gpu *gpu);
 
 /* Releases the maps; the rest goes with the arena. */

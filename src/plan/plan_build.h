@@ -1,5 +1,5 @@
 /*
- * The steps of plan_build(), in their order, and what they share. Private to share/plan*.c.
+ * The steps of plan_build(), in their order, and their shared declarations. Private to plan/plan*.c.
  *
  *         plan_units.c    what there is to share, and under which names before any renaming
  *         plan_claims.c   which entry of the configuration shares which unit

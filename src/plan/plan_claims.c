@@ -9,7 +9,7 @@
 
 #define N_SECTIONS 2
 
-static int claim(const struct plan_builder *builder, struct unit *unit, const struct shared_resource *entry)
+static int plan_claim_unit(const struct plan_builder *builder, struct unit *unit, const struct shared_resource *entry)
 {
         const struct shared_resource *other = unit->shared;
 
@@ -98,7 +98,10 @@ static int check_not_for_dra(const struct plan_builder *builder, const struct sh
         return 0;
 }
 
-/* Files are made for many nodes, and a ref means a unit of one: those of others are worth one line, not an error. */
+/*
+ * One configuration file serves many nodes, and a ref names a unit of one node: refs to units of other nodes are logged
+ * in one line, not as an error.
+ */
 static int claim_list(const struct plan_builder *builder, const struct shared_resource *entry)
 {
         const struct device_selector *selector = &entry->devices;
@@ -108,7 +111,7 @@ static int claim_list(const struct plan_builder *builder, const struct shared_re
         for (size_t i = 0; i < selector->n_refs; i++) {
                 struct unit *unit = claim_find_unit(builder, entry, &selector->refs[i]);
 
-                if (unit && claim(builder, unit, entry) < 0)
+                if (unit && plan_claim_unit(builder, unit, entry) < 0)
                         return -1;
                 if (unit)
                         continue;
@@ -133,7 +136,7 @@ static int claim_count(const struct plan_builder *builder, const struct shared_r
 
                 if (unit->shared || strcmp(unit->base_name, entry->name) != 0)
                         continue;
-                if (claim(builder, unit, entry) < 0)
+                if (plan_claim_unit(builder, unit, entry) < 0)
                         return -1;
                 count++;
         }
@@ -143,7 +146,7 @@ static int claim_count(const struct plan_builder *builder, const struct shared_r
         return 0;
 }
 
-/* Selects all units that no list and no number selected. A second such entry is an error in claim(). */
+/* Selects all units that no list and no number selected. A second such entry is an error in plan_claim_unit(). */
 static int claim_all(const struct plan_builder *builder, const struct shared_resource *entry)
 {
         for (size_t i = 0; i < builder->n_units; i++) {
@@ -152,7 +155,7 @@ static int claim_all(const struct plan_builder *builder, const struct shared_res
                 if ((unit->shared && unit->shared->devices.kind != SELECT_ALL) ||
                         strcmp(unit->base_name, entry->name) != 0)
                         continue;
-                if (claim(builder, unit, entry) < 0)
+                if (plan_claim_unit(builder, unit, entry) < 0)
                         return -1;
         }
         return 0;
@@ -169,8 +172,8 @@ static bool is_here(const struct plan_builder *builder, const char *name)
 }
 
 /*
- * Files are made for many nodes, so a name that this one does not have is not a mistake; but "nvidia.com/gpu.shared" is
- * what renameByDefault makes of "nvidia.com/gpu".
+ * One configuration file serves many nodes, so a name that this node lacks is not an error; but "nvidia.com/gpu.shared"
+ * is the name that renameByDefault makes of "nvidia.com/gpu".
  */
 static void warn_of_suffix(const struct plan_builder *builder, const struct shared_resource *entry)
 {

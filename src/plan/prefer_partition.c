@@ -126,7 +126,7 @@ static bool is_worth_it(const struct solver *solver, uint32_t set, uint32_t rest
 }
 
 /* Tries one more partition: |set|, and the best partition of |rest|. */
-static inline void consider(struct solver *solver, uint32_t set, uint32_t rest, struct found *best)
+static inline void partition_try(struct solver *solver, uint32_t set, uint32_t rest, struct found *best)
 {
         uint32_t score;
         uint64_t rank;
@@ -187,14 +187,14 @@ static void partition_complete(
         uint32_t low_mask = (1U << n_low) - 1;
 
         if (missing == 0) {
-                consider(solver, set, units ^ set, best);
+                partition_try(solver, set, units ^ set, best);
                 return;
         }
         spread_half(spread.high, spread_half(spread.low, free, n_low), n_free - n_low);
         for (uint32_t number = (1U << missing) - 1; number < 1U << n_free; number = next_number(number)) {
                 uint32_t full = set | spread.low[number & low_mask] | spread.high[number >> n_low];
 
-                consider(solver, full, units ^ full, best);
+                partition_try(solver, full, units ^ full, best);
         }
 }
 

@@ -158,7 +158,7 @@ static uint32_t *make_pools(struct filling *filling, const struct resource *reso
 }
 
 /* Sorts the candidates by pool, and drops other devices. */
-static void deal(
+static void placement_sort_by_pool(
         struct filling *filling, const struct prefer_placement *placement, const uint32_t *pools, struct arena *scratch)
 {
         const struct resource *resource = placement->resource;
@@ -261,7 +261,7 @@ void prefer_placement(const struct prefer_placement *placement, struct arena *sc
 
         for (size_t i = 0; opens && i < placement->n_required; i++)
                 filling.pools[pools[placement->required[i]]].taken++;
-        deal(&filling, placement, pools, scratch);
+        placement_sort_by_pool(&filling, placement, pools, scratch);
         fill_heap(&filling, scratch);
         if (fills_one) {
                 fill_same_gpu(&filling, needed);

@@ -20,9 +20,9 @@
  *              it fits tightest. That a request fits is plan/allocations.h's promise, not ours.
  * prefer-same-gpu: the same, without that promise.
  *
- * Among equal pools that of the GPU of which most is gone (distributed, distinct: least), all its pools of this
- * resource taken together, which tells MIG devices of different parents apart; then the first in the plan. Within a
- * pool: the plan's order.
+ * Ties: the pool whose GPU has the most gone (distributed, distinct: the least), summed over its pools of this
+ * resource; this distinguishes MIG devices of different parents. Then the first in the plan. Within a pool: the plan's
+ * order.
  */
 #pragma once
 

@@ -13,9 +13,9 @@
  * The rule:
  *
  *   1. No running container gets more or less, and nothing is promised twice.
- *   2. A unit changes over at once if nobody holds it, or if its containers would have the same under the new plan: a
- *      whole unit, a time slice, or a share under MPS of the same sharing policy (plan/sharing_policy.h) and resource
- *      name.
+ *   2. A unit changes over at once if no container holds it, or if its containers would have the same under the new
+ *      plan: a whole unit, a time slice, or a share under MPS of the same sharing policy (plan/sharing_policy.h) and
+ *      resource name.
  *   3. It gives what the new plan has, less what is held of it under other ids or another name.
  *   4. Every other unit waits: no new container gets it until all of its containers have ended: those that hold its
  *      ids, and those that are bound to it with ids of others (plan/allocations.h). A GPU and its MIG devices wait for
@@ -30,7 +30,7 @@
  * allocated under the previous sharing policy, on the same unit.
  *
  * It is made again whenever the wanted plan or what is held changes. Only the sharing policies of MPS are remembered;
- * the form of an id says the rest. So an agent that starts during a rollout goes on where the previous one stopped.
+ * the form of an id says the rest. So an agent that starts during a rollout continues where the previous one stopped.
  *
  * If nothing waits, the answer is the wanted plan itself.
  *
@@ -51,7 +51,7 @@ struct rollout_held {
         const char *pod_uid; /* NULL: unknown */
 };
 
-/* What the agent has promised so far. */
+/* The sharing policies and resources that the agent has promised so far. */
 struct rollout_previous {
         const struct sharing_policy_list *policies; /* under MPS */
         const char *const *names;                   /* of the resources that were advertised */

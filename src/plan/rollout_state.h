@@ -1,6 +1,6 @@
 /*
- * The first half of a rollout: what the held devices mean for each unit of the wanted plan, and which units wait.
- * rollout.c makes the plan of it, and rollout_pending.c the texts for people.
+ * The first half of a rollout: the effect of the held devices on each unit of the wanted plan, and which units wait.
+ * rollout.c makes the plan from this state, and rollout_pending.c the texts for people.
  */
 #pragma once
 
@@ -47,7 +47,7 @@ void rollout_state_make(struct rollout_state *ret, struct arena *arena, const st
         const struct rollout_previous *previous, const struct rollout_held *held, size_t n_held);
 void rollout_state_done(struct rollout_state *state);
 
-/* Nothing of the wanted plan must wait, and nothing else is held. */
+/* True if no unit of the wanted plan must wait, and all held devices are of the wanted plan. */
 bool rollout_state_is_settled(const struct rollout_state *state);
 
 struct site *rollout_state_site(const struct rollout_state *state, const char *uuid);
@@ -58,7 +58,7 @@ struct span {
         size_t count;
 };
 
-/* How many of the |count| holds, from the first on, are of one unit. */
+/* The first of the |count| holds, and those after it that are of the same unit. */
 struct span holds_of_unit(const struct hold *holds, size_t count);
 
 /* ---- rollout_pending.c ---- */

@@ -41,7 +41,10 @@ static bool is_one_daemon(const struct resource *a, const struct resource *b)
                mps_daemon_is_common(a->daemon_scope, a->name, b->daemon_scope, b->name);
 }
 
-/* The names of |n| resources of |plan|, each once. NULL: a container with devices of each of them gets all. */
+/*
+ * |names|: |n| resources of |plan|, each once. Returns why a container with devices of all of them does not get all of
+ * them, or NULL.
+ */
 static const char *several_check(struct arena *arena, const struct plan *plan, const char *const *names, size_t n)
 {
         unsigned int lists = plan_device_lists(plan);

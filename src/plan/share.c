@@ -34,7 +34,7 @@ unsigned int sm_chunks(const struct unit *unit)
         return chunk == HOPPER_CHUNK && !unit->mig && fit > 1 ? fit - 1 : fit;
 }
 
-/* SMs of one replica of |unit|, which is shared: what its entry says, or as many whole chunks as there are for each. */
+/* SMs of one replica of |unit|, which is shared: as configured, or else an equal part of the unit's whole chunks. */
 static unsigned int sm_of_replica(const struct unit *unit)
 {
         return unit->shared->sms ? unit->shared->sms : sm_chunks(unit) / unit->replicas * sm_chunk(unit->gpu);
@@ -48,7 +48,7 @@ unsigned int sm_chunks_needed(const struct resource *resource, const struct unit
 }
 
 /*
- * The least percentage × 10 of |total| that is at least |sms| of it, once the driver has rounded it down; of 0, 1000.
+ * The smallest permille of |total| that is at least |sms| after the driver has rounded it down; 1000 if |total| is 0.
  */
 static unsigned int sm_permille(unsigned int sms, unsigned int total)
 {

@@ -25,8 +25,8 @@ struct share {
 struct share share_of(const struct resource *resource, const struct unit *unit, unsigned int k);
 
 /*
- * Bytes of memory of a unit: what NVML says, else what the configuration says; 0: unknown. Of a unit that cannot be
- * read now the configuration says nothing, since it may be another kind of GPU. |mig| NULL: the whole GPU.
+ * Bytes of memory of a unit: by NVML, else by the configuration; 0: unknown. The configuration does not count for a
+ * unit that cannot be read now, since it may be another kind of GPU. |mig| NULL: the whole GPU.
  */
 uint64_t share_memory_of(uint64_t configured_mib, const struct gpu *gpu, const struct mig_device *mig);
 
@@ -56,8 +56,8 @@ struct share share_largest(const struct resource *resource, const struct unit *u
 enum mps_tier share_tier(const struct plan *plan, const struct resource *resource, const struct unit *unit);
 
 /*
- * False: neither NVML nor the configuration says how much memory |unit| has, so its shares have no limit of it in
- * any tier. A unit that cannot be read now counts as one that has limits, since they stay as they were.
+ * False: the memory of |unit| is unknown to NVML and to the configuration, so its shares have no memory limit in any
+ * tier. A unit that cannot be read now counts as one with limits, since its limits stay as they were.
  */
 bool share_limits_memory(const struct unit *unit);
 

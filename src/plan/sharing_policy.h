@@ -1,6 +1,6 @@
 /*
- * How a unit is shared under MPS: what its containers were promised, stored independently of the plan that promised it.
- * So it can be compared with a newer plan, be made a resource again while the containers run, and survive the agent in
+ * How a unit is shared under MPS: the share that its containers were promised, stored independently of the plan. So the
+ * policy can be compared with a newer plan, be made a resource again while the containers run, and survive the agent in
  * a file. Pure.
  *
  * Only MPS needs this: for a whole or time-sliced unit, the form of its ids shows what a container has.

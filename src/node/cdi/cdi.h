@@ -48,20 +48,20 @@ int cdi_publish(
 
 /*
  * Tries once more for a plan that is served without its specifications (plan->lacks_cdi), or without nodes
- * (plan->lacks_nodes). If it lacked all, the same configuration is to be planned anew after a success: this plan's
+ * (plan->lacks_nodes). If it lacked all, the caller plans the same configuration again after a success: this plan's
  * answers stay as they are.
  */
 int cdi_publish_again(struct plan *plan, struct cdi_files *files, struct error *err) MUST_USE;
 
 /*
  * Fails (ERROR_UNAVAILABLE) if a node is missing that CUDA needs in a container: one of those that all have, or, with
- * |unit|, also one of the unit itself. What does not use the nodes of NVIDIA's driver (WSL, Tegra) lacks none.
+ * |unit|, also one of the unit itself. Succeeds on platforms without the nodes of NVIDIA's driver (WSL, Tegra).
  */
 int cdi_check_nodes(const struct plan *plan, const struct unit *unit, struct error *err) MUST_USE;
 
 /*
  * The hooks that specifications lack because the host's program (|ret_program|: its path here) does not know them, as a
- * list in |arena| that ends with NULL. None, and NULL, where the program is not in sight.
+ * list in |arena| that ends with NULL. The list is empty, and |ret_program| NULL, if the program is not visible here.
  */
 const char *const *cdi_unknown_hooks(const struct config *config, struct arena *arena, const char **ret_program);
 

@@ -10,7 +10,7 @@
 #include "base/list.h"
 #include "base/log.h"
 
-/* Which file was last found to have its content: a later change of any kind gives it another change time. */
+/* Identity and change time (ctime) of the file when its content was last verified. */
 struct seen {
         dev_t device;
         ino_t inode;
@@ -96,8 +96,11 @@ static bool files_has_content(const char *path, const struct stat *info, const s
                memcmp(present.data, content->data, content->size) == 0;
 }
 
-/* 1: it was written; 0: it is as it should be; |seen| is how it was found before, and then how it is now. */
-static int bring(const char *path, const struct strbuf *content, struct seen *seen, struct error *err)
+/*
+ * Returns 1 if the file was written, 0 if it had the content already. |seen| is its identity when it was last verified,
+ * and is updated.
+ */
+static int files_bring_up_to_date(const char *path, const struct strbuf *content, struct seen *seen, struct error *err)
 {
         _free_ char *folder = NULL;
         struct stat info;
@@ -123,7 +126,7 @@ int cdi_files_write(struct cdi_files *files, const char *path, const struct strb
         struct seen seen = {0};
         struct cdi_file *file;
 
-        if (bring(path, content, &seen, err) < 0)
+        if (files_bring_up_to_date(path, content, &seen, err) < 0)
                 return -1;
         if (!files)
                 return 0;
@@ -158,7 +161,7 @@ int cdi_files_repair(struct cdi_files *files, struct error *err)
         LIST_FOR_EACH(link, &files->all) {
                 struct cdi_file *file = container_of(link, struct cdi_file, link);
                 struct error failure;
-                int result = bring(file->path, &file->content, &file->seen, &failure);
+                int result = files_bring_up_to_date(file->path, &file->content, &file->seen, &failure);
 
                 if (result > 0)
                         log_warn("another program removed or changed a CDI specification; it was written again",

@@ -1,7 +1,7 @@
 /*
- * The files that this process has written to the folder of CDI specifications. Containers cannot start, or start anew,
- * while one of them is missing, and other programs write and remove files there: so their content is remembered, and
- * what is not as it was written is written again.
+ * The files that this process has written to the folder of CDI specifications. Containers cannot start or restart while
+ * one of them is missing, and other programs write and remove files there. So their content is remembered, and a file
+ * that was changed or removed is written again.
  */
 #pragma once
 

@@ -72,7 +72,7 @@ static int build_nvml(const struct cdi_context *context, struct spec *spec, stru
 
 /* ---- WSL and Tegra: one unit, without NVML ---- */
 
-/* Adds the unit by its UUID and by its index: there is no other device that one of them could mean. */
+/* Adds the unit under its UUID and under its index, which cannot be ambiguous: it is the only device. */
 static void gpu_add_units(
         const struct cdi_context *context, struct spec *spec, const char *const *nodes, size_t n_nodes)
 {

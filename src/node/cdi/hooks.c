@@ -44,9 +44,9 @@ static const char *find_here(const struct roots *roots, struct arena *arena, con
 }
 
 /*
- * The program with this path on the host as this process sees it: below the driver's root, with links resolved, and
- * where it is a script, the program with ".real" behind its name, as the toolkit's container installs both. NULL: it is
- * not in sight.
+ * The path at which this process sees the host's program: below the driver's root, with links resolved. If that is a
+ * script, the program with ".real" after its name, since the toolkit's container installs both. NULL: it is not visible
+ * here.
  */
 static const char *hook_program_find(const struct roots *roots, struct arena *arena, const char *host_path)
 {
@@ -111,7 +111,10 @@ static bool is_disabled(const struct cdi_context *context, const char *hook)
 
 const char *const *hooks_find_unknown(const struct cdi_context *context, const char **ret_program)
 {
-        /* The oldest first: a program without that one is none of these, and what it knows cannot be found out so. */
+        /*
+         * The oldest hook first: a program whose text lacks that one is another program, whose hooks cannot be found
+         * out this way.
+         */
         static const char *const names[] = {"create-symlinks", "update-ldcache", "enable-cuda-compat",
                 "disable-device-node-modification", "update-application-profile"};
         const char *program = hook_program_find(&context->roots, context->arena, host_path(context));

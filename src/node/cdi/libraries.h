@@ -1,6 +1,6 @@
 /*
- * Bytes of shared libraries and of ldconfig, which every offset and size is checked of before it is used: files that
- * are cut, hostile, or of another architecture or word size are ignored.
+ * Reads bytes of shared libraries and of ldconfig. Every offset and size is checked before it is used: files that are
+ * truncated, hostile, or of another architecture or word size are ignored.
  */
 #pragma once
 

@@ -46,8 +46,8 @@ static char *publish_file_path(const struct cdi_context *context, const char *cl
 }
 
 /*
- * Reads what the file had: what this process wrote last; or, at first, what is there; empty if that is no regular file,
- * or too large to be ours.
+ * Reads the previous content: what this process wrote last, or at first the file's. Empty if the file is not regular or
+ * is too large to be ours.
  */
 static void read_previous(const struct cdi_context *context, const char *path, struct strbuf *ret)
 {

@@ -30,8 +30,8 @@ struct roots {
         const char *dev_host;
         const char *system; /* here, the prefix of /dev, /proc and /sys */
         /*
-         * The first thing that could not be looked at, though it may be there: without descriptors or memory, or where
-         * a disk fails. What is written without it would lack it for good. NULL: nobody asks.
+         * The first error other than "not found": out of descriptors or memory, or a failing disk. A specification
+         * written in spite of it could lack a file for good. NULL: the caller does not want it.
          */
         struct error *unseen;
 };
@@ -57,7 +57,7 @@ unsigned int roots_type(const struct roots *roots, const char *path);
 
 /*
  * The names in folder |path| below |root|, one of |roots|, that |is_wanted| accepts, sorted; at most ROOTS_MAX_NAMES,
- * and only those that roots_is_plain() accepts. None if there is no such folder.
+ * and only those that roots_is_plain() accepts. Returns 0 if the folder does not exist.
  */
 #define ROOTS_MAX_NAMES ((size_t)1024)
 typedef bool roots_filter_fn(const char *name, const void *data);

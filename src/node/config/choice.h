@@ -67,8 +67,8 @@ struct config_choice config_choose(
         const struct config_rules *rules, const struct config_known *known, struct arena *arena);
 
 /*
- * The choice at a start when the label is not known yet and there is no earlier configuration: only the default, since
- * the strategies are for nodes that are known to have no label. Kind NONE if there is no default.
+ * The choice at a start when the label is not known yet and an earlier configuration does not exist: only the default,
+ * since the strategies are for nodes that are known to lack the label. Kind NONE without a default.
  */
 struct config_choice config_choose_early(
         const struct config_rules *rules, const struct config_known *known, struct arena *arena);

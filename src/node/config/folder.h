@@ -32,7 +32,7 @@ int config_folder_read(const char *folder, const char *name, struct strbuf *cont
  */
 enum { CONFIG_PLACE_NOTHING = 1 };
 
-/* Reads what a component gets there. CONFIG_PLACE_NOTHING: nothing is there yet, or the link is broken. */
+/* Reads the content as a component sees it. CONFIG_PLACE_NOTHING: |place| does not exist yet, or its link is broken. */
 int config_place_read(const char *place, struct strbuf *content, struct error *err) MUST_USE;
 
 /* |name| NULL: the empty configuration. Unused copies are removed. */

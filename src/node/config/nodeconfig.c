@@ -32,7 +32,7 @@ struct agent_config {
                 LABEL_UNASKED, /* the cluster is not connected yet */
                 LABEL_AWAITED,
                 LABEL_LATE,   /* the wait for its first value is over */
-                LABEL_ABSENT, /* there is no API server to ask: this counts as a node without the label */
+                LABEL_ABSENT, /* without an API server the node counts as one without the label */
         } label_state;
         uv_timer_t patience;
         bool is_settled; /* the wanted configuration is the one that the cluster wants */
@@ -271,8 +271,8 @@ static int start_by_name(struct agent_config *config, const char *folder, const 
 }
 
 /*
- * Of the three sources the command line may name one; then environment variables for the others do not count. "": not
- * this one.
+ * Returns the value of |flag|, one of three alternative sources, or "". If the command line names one of them, the
+ * environment variables of the others are ignored.
  */
 static const char *pick(const struct option_set *options, const char *flag)
 {

@@ -49,7 +49,7 @@ int agent_config_new(struct agent_config **ret, const struct agent_config_option
 
 /*
  * Connects to the cluster: from here on the label is followed and the state is reported. Every field may be NULL, and
- * must outlive the configuration. Without a client the node has no name, or there are no credentials.
+ * must outlive the configuration. |client| is NULL without a node name or credentials.
  */
 struct agent_config_cluster {
         struct kube_client *client;
@@ -67,7 +67,7 @@ int agent_config_connect(
  */
 void agent_config_serve(struct agent_config *config, bool is_serving);
 
-/* There is no configuration to serve yet; agent_config_load() only gives what is needed while waiting. */
+/* A configuration to serve is not known yet; until then agent_config_load() gives only what is needed while waiting. */
 bool agent_config_is_waiting(const struct agent_config *config);
 
 /* The label is known, or the wait for it is over: the loaded configuration is the one that the cluster wants. */
@@ -83,12 +83,12 @@ void agent_config_refresh(struct agent_config *config);
 int agent_config_load(struct agent_config *config, struct settings **ret, struct error *err) MUST_USE;
 
 /*
- * The same for the start. If a configuration chosen by name is refused, this is not an error, since the next one may be
- * good; the agent waits. A single file has no alternative, so it is an error.
+ * Like agent_config_load(), at the start. A refused configuration is an error only if it is a single file, which has no
+ * alternative. If it was chosen by name, the agent waits, since the next one may be valid.
  */
 int agent_config_begin(struct agent_config *config, struct settings **ret, struct error *err) MUST_USE;
 
-/* The configuration that was loaded last serves; or it cannot, for this reason. */
+/* Reports that the configuration that was loaded last is in force, or is refused for the reason |err|. */
 void agent_config_in_force(struct agent_config *config);
 void agent_config_refuse(struct agent_config *config, const struct error *err);
 

@@ -36,10 +36,10 @@ void config_outcome_connect(struct config_outcome *outcome, const struct agent_c
 
 struct config_status config_outcome_status(const struct config_outcome *outcome)
 {
-        struct config_status status = {.verdict = outcome->verdict, .why = outcome->why};
+        struct config_status status = {.state = outcome->state, .why = outcome->why};
 
-        if (!outcome->is_serving && status.verdict == CONFIG_ACCEPTED) {
-                status.verdict = CONFIG_WAITING;
+        if (!outcome->is_serving && status.state == CONFIG_ACCEPTED) {
+                status.state = CONFIG_WAITING;
                 status.why = "another agent serves";
         }
         if (!outcome->current.name)
@@ -60,15 +60,15 @@ static void outcome_annotate(const struct config_outcome *outcome)
                 node_apply_put(outcome->report, config_report_node(outcome->node, &status));
 }
 
-static void set_verdict(struct config_outcome *outcome, enum config_verdict verdict, const char *why)
+static void outcome_set_state(struct config_outcome *outcome, enum config_state state, const char *why)
 {
         free(outcome->why);
         outcome->why = why ? xstrdup(why) : NULL;
-        outcome->verdict = verdict;
+        outcome->state = state;
         outcome_annotate(outcome);
 }
 
-/* Like complain(), for something that is not our failure. True: it is new. */
+/* Like complain(), at |level|, for an event that is not our failure. True: it is new. */
 static bool outcome_note(struct complaint *complaint, enum log_level level, const char *what, const char *why)
 {
         if (strncmp(complaint->text, why, sizeof(complaint->text) - 1) == 0)
@@ -84,8 +84,8 @@ void config_outcome_wait(
         outcome_note(&outcome->waiting, is_start ? LOG_INFO : LOG_WARN,
                 wanted->name ? "no configuration can be chosen, the one in force stays" : "waiting for a configuration",
                 why);
-        if (!outcome->current.name || outcome->verdict != CONFIG_REFUSED)
-                set_verdict(outcome, CONFIG_WAITING, why);
+        if (!outcome->current.name || outcome->state != CONFIG_REFUSED)
+                outcome_set_state(outcome, CONFIG_WAITING, why);
 }
 
 static void report_misled(const struct config_outcome *outcome, const char *misled, const char *name, const char *by)
@@ -116,12 +116,12 @@ void config_outcome_read(struct config_outcome *outcome, const struct error *err
                 node_events_report(outcome->cluster.events, NODE_EVENT_CONFIG_REFUSED,
                         "configuration refused, the one in force stays: %s", err->text);
         complain(&outcome->unread, "configuration refused, the one in force stays", err);
-        set_verdict(outcome, CONFIG_REFUSED, err->text);
+        outcome_set_state(outcome, CONFIG_REFUSED, err->text);
 }
 
 void config_outcome_refuse(struct config_outcome *outcome, const char *why)
 {
-        set_verdict(outcome, CONFIG_REFUSED, why);
+        outcome_set_state(outcome, CONFIG_REFUSED, why);
 }
 
 void config_outcome_forget_complaints(struct config_outcome *outcome)
@@ -208,7 +208,7 @@ void config_outcome_accept(struct config_outcome *outcome, const struct config_v
         if (outcome->is_serving)
                 outcome_write_record(outcome, loaded);
         if (is_newest)
-                set_verdict(outcome, CONFIG_ACCEPTED, NULL);
+                outcome_set_state(outcome, CONFIG_ACCEPTED, NULL);
 }
 
 void config_outcome_serve(struct config_outcome *outcome, const struct config_version *loaded,
@@ -226,10 +226,10 @@ void config_outcome_serve(struct config_outcome *outcome, const struct config_ve
                         .node = outcome->node,
                         .manager = CONFIG_REPORT_MANAGER,
                         .what = "annotations"});
-        if (outcome->verdict == CONFIG_ACCEPTED || outcome->why)
+        if (outcome->state == CONFIG_ACCEPTED || outcome->why)
                 outcome_annotate(outcome);
         /* Until now nothing was reported to the cluster. */
-        if (outcome->verdict == CONFIG_REFUSED && is_refused)
+        if (outcome->state == CONFIG_REFUSED && is_refused)
                 node_events_report(
                         outcome->cluster.events, NODE_EVENT_CONFIG_REFUSED, "configuration refused: %s", outcome->why);
         if (outcome->misled.text[0] && wanted->name)

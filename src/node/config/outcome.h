@@ -19,7 +19,7 @@
 #include "node/status/apply.h"
 
 struct config_outcome {
-        char *record; /* the path; NULL: configurations are not chosen by name, and there is no record */
+        char *record; /* the path; NULL: configurations are not chosen by name, so none is recorded */
         struct agent_config_cluster cluster;
         char *node;
         bool is_serving;
@@ -27,7 +27,7 @@ struct config_outcome {
         struct config_version current;  /* accepted; without its content, like the next one */
         struct config_version recorded; /* on disk */
         uint64_t generation;            /* of |current|; counts while the agent serves */
-        enum config_verdict verdict;    /* of the newest one */
+        enum config_state state;        /* of the newest one */
         char *why;
 
         struct node_apply *report; /* NULL: not serving, or without annotations */
@@ -42,7 +42,7 @@ void config_outcome_init(struct config_outcome *outcome, char *record);
 void config_outcome_done(struct config_outcome *outcome);
 void config_outcome_connect(struct config_outcome *outcome, const struct agent_config_cluster *cluster);
 
-/* No configuration can be chosen, so |wanted| stays, refused or not. |is_start|: only for a moment. */
+/* A configuration cannot be chosen, so |wanted| stays, even if it is refused. |is_start|: normal for a moment. */
 void config_outcome_wait(
         struct config_outcome *outcome, const struct config_version *wanted, const char *why, bool is_start);
 

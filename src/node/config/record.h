@@ -27,13 +27,13 @@ struct config_record {
 
 enum { CONFIG_RECORD_NONE = 1 };
 
-/* Strings in |arena|. CONFIG_RECORD_NONE: there is no such file. */
+/* Strings in |arena|. CONFIG_RECORD_NONE: the file does not exist. */
 int config_record_read(struct config_record *ret, const char *path, struct arena *arena, struct error *err) MUST_USE;
 int config_record_write(const struct config_record *record, const char *path, struct error *err) MUST_USE;
 
 /*
  * For commands that run beside the agent: if the options name a folder or a ConfigMap and no file, the configuration
- * that the agent has accepted. CONFIG_RECORD_NONE: the options name a file or nothing, or there is no record yet.
+ * that the agent has accepted. CONFIG_RECORD_NONE: the options name a file or nothing, or none was accepted yet.
  */
 int config_record_of_node(
         struct config_text *ret, const struct option_set *options, struct arena *arena, struct error *err) MUST_USE;

@@ -27,8 +27,7 @@ json_t *config_report_node(const char *node, const struct config_status *status)
                 report_put(annotations, PREFIX "-hash", xstrdup(status->hash));
         }
         report_put(annotations, PREFIX "-status",
-                status->verdict == CONFIG_ACCEPTED
-                        ? xstrdup(config_verdict_name(status->verdict))
-                        : xasprintf("%s: %s", config_verdict_name(status->verdict), status->why));
+                status->state == CONFIG_ACCEPTED ? xstrdup(config_state_name(status->state))
+                                                 : xasprintf("%s: %s", config_state_name(status->state), status->why));
         return object;
 }

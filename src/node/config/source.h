@@ -14,7 +14,7 @@
 #include "net/kube/client.h"
 #include "node/config/folder.h"
 
-/* After a change in a folder: wait until there are no more changes for this long, but at most this long in total. */
+/* After a change in a folder: wait until it has not changed for QUIET, but for PATIENCE at most. */
 #define CONFIG_SOURCE_QUIET_MS UINT64_C(200)
 #define CONFIG_SOURCE_PATIENCE_MS UINT64_C(1000)
 /* Also reads the folder this often, in case inotify misses a change. */
@@ -42,7 +42,7 @@ int config_source_new(
 /* "folder '/available-configs'" or "ConfigMap gpu/configs", for messages. */
 const char *config_source_name(const struct config_source *source);
 
-/* The names, sorted. ERROR_UNAVAILABLE: not known yet; ERROR_NOT_FOUND: there is no such folder or ConfigMap. */
+/* The names, sorted. ERROR_UNAVAILABLE: not known yet; ERROR_NOT_FOUND: the folder or ConfigMap does not exist. */
 int config_source_list(
         const struct config_source *source, struct config_names *ret, struct arena *arena, struct error *err) MUST_USE;
 

@@ -37,7 +37,7 @@ const char *config_version_name(const struct config_version *version);
 
 #define CONFIG_HASH ((size_t)16) /* digits that are shown, of SHA-256: "sha256sum | cut -c1-16" */
 
-enum config_verdict {
+enum config_state {
         CONFIG_WAITING,  /* none can be chosen yet; |why| */
         CONFIG_ACCEPTED, /* the newest one is in use */
         CONFIG_REFUSED,  /* the newest cannot be used; |why| */
@@ -49,14 +49,14 @@ struct config_status {
         const char *by;     /* the rule that chose it: "label", "default", …; "last good"; "file" */
         char hash[CONFIG_HASH + 1];
         uint64_t generation; /* how many were accepted so far, including this one */
-        enum config_verdict verdict;
+        enum config_state state;
         const char *why;
 };
 
-static inline const char *config_verdict_name(enum config_verdict verdict)
+static inline const char *config_state_name(enum config_state state)
 {
         static const char *const names[] = {
                 [CONFIG_WAITING] = "waiting", [CONFIG_ACCEPTED] = "accepted", [CONFIG_REFUSED] = "refused"};
 
-        return names[verdict];
+        return names[state];
 }

@@ -5,7 +5,7 @@
  * An instance consumes its memory slices, one counter each, so that no two overlap; and compute slices, SMs and
  * engines. The driver does not report how many of these the GPU has, and the largest profile does not have all of some.
  * So the total is the most that any one profile can use (its count × what one instance takes). Instances that were not
- * made by Prepare stay: their memory slices are no counters, and what else they take is subtracted from the totals.
+ * made by Prepare stay: their memory slices get no counters, and their other use is subtracted from the totals.
  */
 #include "base/macro.h"
 #include "node/dra/candidates.h"

@@ -37,7 +37,7 @@ struct dra_counters {
         size_t count;
 };
 
-/* A value of 0 adds no counter. False: there is no room for another one. */
+/* A value of 0 adds no counter. False: |counters| is full. */
 bool dra_counters_add(struct dra_counters *counters, const char *name, uint64_t value);
 const struct dra_counter *dra_counters_keep(struct arena *arena, const struct dra_counters *counters);
 

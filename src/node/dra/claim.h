@@ -12,8 +12,8 @@
  *
  * is read as one result with those three capacities as whole numbers. Results of other drivers, and of our driver in
  * the pool of another node, are skipped. The claim was written by others, so everything is checked: a name that cannot
- * be part of the name of a file or a CDI device, a quantity that is no number, or more entries than the API allows is
- * an error that names field, value and bound.
+ * be part of the name of a file or a CDI device, a quantity that is not a number, or more entries than the API allows
+ * is an error that names field, value and bound.
  */
 #pragma once
 

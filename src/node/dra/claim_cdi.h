@@ -55,7 +55,7 @@ int dra_claim_cdi_write(struct cdi_files *files, const char *root, const char *d
 /* Whether |name|, without its folder, is the name of a file of a claim of |driver|. */
 bool dra_claim_cdi_is_file(const char *driver, const char *name);
 
-/* Succeeds if there is no such file. */
+/* Succeeds if the file does not exist. */
 int dra_claim_cdi_remove(
         struct cdi_files *files, const char *root, const char *driver, const char *uid, struct error *err) MUST_USE;
 

@@ -261,7 +261,7 @@ static void on_layout(void *data)
         deferred_schedule(&driver->turn);
 }
 
-/* Where each unit has one form, another form may be offered now. */
+/* If each unit is offered in one form only, a released unit may get another form now. */
 static void driver_on_released(void *data)
 {
         struct dra_driver *driver = data;

@@ -92,8 +92,7 @@ struct dra_measures dra_driver_measure(const struct dra_driver *driver);
 void dra_driver_close(struct dra_driver *driver, void (*closed)(void *data), void *data);
 
 /*
- * Closes the driver of an agent that ends: if another one waits, kubelet's calls are answered by that one's driver, and
- * none fails (node/dra/registration.h). The other one can begin at once; it takes up to two seconds to know that there
- * is none. Accepts NULL.
+ * Closes the driver of an agent that ends. If another agent waits, its driver answers kubelet's calls at once, so that
+ * none fails (node/dra/registration.h). It takes up to two seconds to find out that none waits. Accepts NULL.
  */
 void dra_driver_hand_over(struct dra_driver *driver);

@@ -2,8 +2,8 @@
  * NodeWatchResources: sends the health of the devices to all watchers. Kubelet shows it in the status of pods.
  *
  * A stream gets the whole list when it opens, at once after a change, and again every |resend_ms|, because a device
- * that kubelet has not been sent for |timeout_s| becomes "Unknown". While nobody watches, no timer runs. For a slow
- * reader one message is kept, the newest.
+ * that kubelet has not been sent for |timeout_s| becomes "Unknown". Without watchers no timer runs. For a slow reader
+ * one message is kept, the newest.
  *
  * It does not know where health comes from, nor taints in ResourceSlices.
  */

@@ -495,7 +495,7 @@ static const char *find_held(const struct dra_options *options, const struct dra
         return NULL;
 }
 
-/* The one form of a unit that is no candidate, of those that are asked for. */
+/* The one form of a unit (not of a candidate) among the configured forms. */
 static enum dra_device_kind one_form_of(const struct builder *builder, const struct dra_unit *unit)
 {
         const struct dra_options *options = builder->options;

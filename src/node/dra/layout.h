@@ -31,9 +31,9 @@
  * devices like independent devices. Such a server gets the safe layout: each unit as a whole, or as static shares
  * (|fallback|), never both, and no candidates.
  *
- * A scheduler that forgets shares (dra_release_forgets_shares()) would give the whole unit out beside them, whatever
- * the counters say. There each unit has one form: the one in which claims have it; else the first above, unless
- * |one_form| says whole. Candidates stay: each is for one claim.
+ * A scheduler that forgets shares (dra_release_forgets_shares()) would allocate the whole unit beside them in spite of
+ * the counters. For such a scheduler each unit has one form: the one in which claims have it; else the first above,
+ * unless |one_form| says whole. Candidates stay: each is for one claim.
  *
  * Order: the scheduler takes the first device that fits, so the order decides how full GPUs get. Shared devices come
  * first, then time-sliced ones, MIG devices and candidates from small to large, whole GPUs last. Within a kind, devices
@@ -99,17 +99,17 @@ struct dra_counter {
         uint64_t value;
 };
 
-/* All that is to be had of one GPU at the same time; the layout has none where nothing excludes anything. */
+/* What one GPU can offer at the same time. The layout has no counter sets if no two devices exclude each other. */
 struct dra_counter_set {
         const char *name; /* "gpu-0-counters" */
         const struct dra_counter *counters;
         size_t n_counters;
 };
 
-/* A GPU instance that is there. */
+/* An existing GPU instance. */
 struct dra_mig_instance {
         struct mig_placed at;
-        bool is_ours;     /* made by Prepare: its MIG device is no device of its own, the candidate is */
+        bool is_ours;     /* made by Prepare: the candidate is the device, not its MIG device */
         const char *uuid; /* of its MIG device, if it is ours and known; else NULL */
 };
 
@@ -208,8 +208,8 @@ struct dra_layout {
 
 /*
  * In |arena|, which also holds the layout. The inventory and what |options| points to are borrowed and must live as
- * long. A GPU with a failure keeps its devices (taints say the rest) unless it never told its memory. The same input
- * makes the same layout.
+ * long. A failing GPU keeps its devices (with taints) unless its memory size was never read. The same input makes the
+ * same layout.
  */
 const struct dra_layout *dra_layout_build(
         struct arena *arena, const struct inventory *inventory, const struct dra_options *options);
@@ -239,5 +239,5 @@ struct dra_options dra_options_from(const struct config *config, const struct in
  */
 #define DRA_RELEASE_GOOD "1.36.2"
 
-/* |git_version|: of /version. True also where it names no release: doubt must not cost a tenant its share. */
+/* |git_version|: of /version. True also if it does not name a release: in doubt a tenant's share is protected. */
 bool dra_release_forgets_shares(const char *git_version);

@@ -29,7 +29,7 @@ struct change {
         struct list link;
         struct dra_changes *changes;
         struct arena arena;
-        struct dra_instance *instances; /* one a result; gpu NULL: it is no candidate */
+        struct dra_instance *instances; /* one a result; gpu NULL: the result is not a candidate */
         size_t n_instances;
         bool destroys;
         enum change_state state;
@@ -178,7 +178,7 @@ static void change_wait(struct change *change)
         change->changes->node->rescan(change->changes->node->data);
 }
 
-/* The next instance on |gpu| from |*i| on; NULL: there is no more. */
+/* The next instance on |gpu| from |*i| on, or NULL. */
 static struct dra_instance *next_on(const struct change *change, const char *gpu, size_t *i)
 {
         while (*i < change->n_instances) {

@@ -19,7 +19,7 @@ struct dra_changes;
 /* |config| is not kept. */
 struct dra_changes *dra_changes_new(const struct dra_node *node, const struct config *config);
 
-/* No change may begin from now on. |closed| is called when NVML works for no claim any more, perhaps at once. */
+/* No change may begin from now on. |closed| is called when all calls of NVML have ended, perhaps at once. */
 void dra_changes_close(struct dra_changes *changes, void (*closed)(void *data), void *data);
 
 /* Records the instances as they are now, one for each result of the claim, before they are made and after. */
@@ -34,11 +34,11 @@ void dra_changes_make(struct dra_changes *changes, const struct dra_prepared_cla
 void dra_changes_destroy(
         struct dra_changes *changes, const struct dra_prepared_claim *claim, dra_change_done_fn *done, void *data);
 
-/* To be called when there is another plan. */
+/* To be called after each new plan: changes that wait for it continue. */
 void dra_changes_go_on(struct dra_changes *changes);
 
 /* Refuses changes that wait for a plan; those that NVML works on are refused when it has answered. */
 void dra_changes_refuse(struct dra_changes *changes);
 
-/* No process may have NVML open. */
+/* True if none of the processes that make MIG devices has NVML open. */
 bool dra_changes_have_closed_nvml(const struct dra_changes *changes);

@@ -8,7 +8,7 @@ void dra_node_raise_closing(struct error *ret)
         error_raise(ret, ERROR_UNAVAILABLE, "the agent is stopping, or another one takes its place");
 }
 
-/* Where there are no units yet, as on a GPU whose MIG devices are still to be made, no specification was written. */
+/* Without units, as while the MIG devices are still to be made, a specification is neither written nor needed. */
 int dra_node_check_cdi(const struct dra_node *node, struct error *err)
 {
         const struct plan *plan = node->plan;

@@ -39,7 +39,7 @@ static struct dra_mig_instance instance_of(
         return instance;
 }
 
-/* Where the geometry cannot be read: of what is ours, the MIG device tells where it is. */
+/* If the MIG geometry cannot be read, instances of ours are located by their recorded MIG device. */
 static size_t add_made_devices(const struct gpu *gpu, const struct ours *ours, struct dra_mig_instance *ret)
 {
         size_t count = 0;

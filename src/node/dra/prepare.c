@@ -63,7 +63,7 @@ static void prepare_fail(struct preparing *preparing, const struct error *err)
         prepare_finish(preparing, NULL, 0, preparing->failure.kind == ERROR_NONE ? err : &preparing->failure);
 }
 
-static void succeed(struct preparing *preparing, const struct dra_prepared_claim *claim)
+static void prepare_succeed(struct preparing *preparing, const struct dra_prepared_claim *claim)
 {
         struct dra_service_device *devices =
                 ARENA_ARRAY(&preparing->arena, struct dra_service_device, claim->n_results);
@@ -164,7 +164,7 @@ static void on_allocated(const struct error *failure, void *data)
                 return;
         }
         dra_status_send_prepared(options->status, &preparing->made);
-        succeed(preparing, &preparing->made);
+        prepare_succeed(preparing, &preparing->made);
 }
 
 /*
@@ -331,7 +331,7 @@ void dra_prepare_claim(
         } else if (dra_allocator_write_cdi(prepare->options.allocator, recorded, &err) < 0)
                 prepare_fail(preparing, &err);
         else
-                succeed(preparing, recorded);
+                prepare_succeed(preparing, recorded);
 }
 
 void dra_unprepare_claim(

@@ -61,7 +61,7 @@ void dra_prepare_claim(
 void dra_unprepare_claim(
         struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data);
 
-/* Nobody waits for the Prepare of the claim any more: it fails now unless something may have been made already. */
+/* No request waits for the Prepare of the claim any more: it fails now unless something may have been made already. */
 void dra_prepare_abandon(struct dra_prepare *prepare, const struct dra_service_claim *claim);
 
 /* To be called when no call is open, and before another process may change the record. */

@@ -300,8 +300,8 @@ static int document_read(const struct dra_record *record, struct entries *entrie
 }
 
 /*
- * |*ret_is_clean|: changes may be appended. A last line without its end is what is left of a process that was killed
- * while it wrote a change, on which nobody has acted.
+ * |*ret_is_clean|: changes may be appended. A last line without its end is ignored: the process was killed while it
+ * wrote that change, before it acted on it.
  */
 static int file_parse(const struct dra_record *record, struct entries *entries, const struct strbuf *text,
         bool *ret_is_clean, struct error *err)

@@ -143,8 +143,8 @@ int dra_record_put_instances(struct dra_record *record, struct dra_prepared_clai
 /* All instances that exist or may exist, in |arena|. */
 size_t dra_record_instances(const struct dra_record *record, struct arena *arena, const struct dra_instance **ret);
 
-/* Succeeds without writing if there is no claim with this UID. */
+/* Succeeds without writing if the record lacks this UID. */
 int dra_record_remove(struct dra_record *record, const char *uid, struct error *err) MUST_USE;
 
-/* Makes one line of the file if changes were appended. Where that fails they stay, and count. */
+/* Rewrites the file as one line if changes were appended. If that fails, the appended changes stay valid. */
 void dra_record_settle(struct dra_record *record);

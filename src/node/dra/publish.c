@@ -22,10 +22,10 @@ struct dra_publisher {
 
         /* Facts about the server. */
         struct dra_api_server server;
-        bool is_refused;       /* the full layout: 422 */
-        bool has_warned;       /* that the safe layout is used */
-        bool has_told_release; /* that there is one form a unit */
-        char *owner_uid;       /* NULL: not known */
+        bool is_refused;          /* the full layout: 422 */
+        bool has_warned;          /* that the safe layout is used */
+        bool has_warned_one_form; /* that each unit is offered in one form only */
+        char *owner_uid;          /* NULL: not known */
         bool is_owner_old;
 
         struct arena arena; /* of |layout| */
@@ -70,7 +70,7 @@ static void publish_forget_wanted(struct dra_publisher *publisher)
         publisher->wanted = NULL;
 }
 
-static void change(struct dra_publisher *publisher)
+static void publish_change_wanted(struct dra_publisher *publisher)
 {
         publish_forget_wanted(publisher);
         publisher->is_layout_old = true;
@@ -105,7 +105,7 @@ static void on_server(const struct error *error, uint64_t retry_after_ms, void *
                 publish_put_off(publisher, error, retry_after_ms);
         } else if (publisher->server.has_features) {
                 publisher->is_refused = false;
-                change(publisher);
+                publish_change_wanted(publisher);
         } else {
                 arm(publisher, 0);
         }
@@ -170,7 +170,7 @@ static void publish_refuse(struct dra_publisher *publisher, const struct kube_an
                 return;
         }
         log_error("the API server refuses a ResourceSlice; the safe layout is offered instead", LOG_ERR(answer->error));
-        change(publisher);
+        publish_change_wanted(publisher);
 }
 
 /* Reads the server's answer: it is the slice that exists now, and shows which fields the server dropped. */
@@ -190,7 +190,7 @@ static void read_back(struct dra_publisher *publisher, json_t *object)
         dra_slices_dropped(&features, publisher->sent, kept);
         if (memcmp(&features, &publisher->server.features, sizeof(features)) != 0) {
                 publisher->server.features = features;
-                change(publisher);
+                publish_change_wanted(publisher);
         }
 }
 
@@ -274,8 +274,9 @@ static void publish_delete_slice(struct dra_publisher *publisher, const struct d
 /* ---- list and watch ---- */
 
 /*
- * Where something waits, it looks at this, too. A look costs 40 ms of the processor for the slices of 16 GPUs: where it
- * would find nothing it comes later, once for many, and only makes slice_cache_compact() save their memory.
+ * Schedules a comparison of all slices; one that is scheduled already covers this change, too. It costs 40 ms of the
+ * processor for the slices of 16 GPUs. After a harmless change it would find no difference, so it is done later, once
+ * for many changes, and only for slice_cache_compact().
  */
 static void publish_look(struct dra_publisher *publisher, bool is_harmless)
 {
@@ -308,7 +309,10 @@ static void publish_on_synced(void *data)
                 arm(publisher, 0);
 }
 
-/* An API server that is replaced by one of another release ends the watch, and the next one is accepted at once. */
+/*
+ * The watch was resumed after an end: the API server may have been replaced by one of another release, so its features
+ * are read again.
+ */
 static void publish_on_resumed(void *data)
 {
         struct dra_publisher *publisher = data;
@@ -392,15 +396,15 @@ static void make_layout(struct dra_publisher *publisher)
                         LOG_STR("DRAConsumableCapacity", has->consumable_capacity ? "on" : "off"),
                         LOG_STR("DRAPartitionableDevices", has->partitionable_devices ? "on" : "off"));
         publisher->has_warned = publisher->layout->is_safe;
-        if (publisher->layout->one_form && !publisher->has_told_release)
+        if (publisher->layout->one_form && !publisher->has_warned_one_form)
                 log_warn("each GPU and MIG device is offered in one form only",
                         LOG_STR("reason", publisher->layout->one_form));
-        publisher->has_told_release = publisher->layout->one_form;
+        publisher->has_warned_one_form = publisher->layout->one_form;
         if (publisher->options.on_layout)
                 publisher->options.on_layout(publisher->options.data);
 }
 
-static void rest(struct dra_publisher *publisher)
+static void publish_rest(struct dra_publisher *publisher)
 {
         publisher->backoff.failures = 0;
         dra_repair_rest(&publisher->pace);
@@ -412,7 +416,9 @@ static void rest(struct dra_publisher *publisher)
         }
 }
 
-/* Another client undoes each repair. The first pause is not told: kubelet may be slow in deleting all at its start. */
+/*
+ * Another client undoes each repair. The first pause is not reported: kubelet may still delete slices after its start.
+ */
 static void wait_for_repair(struct dra_publisher *publisher, const struct dra_action *action, uint64_t wait_ms)
 {
         static const char *const done[] = {
@@ -455,7 +461,7 @@ static void reconcile(struct dra_publisher *publisher)
                 dra_repair_allow(&publisher->pace, action.n_writes);
         publisher->is_layout_new = false;
         if (action.step == DRA_STEP_NONE) {
-                rest(publisher);
+                publish_rest(publisher);
                 return;
         }
         wait_ms = dra_repair_next(
@@ -546,7 +552,7 @@ void dra_publisher_set_taints(struct dra_publisher *publisher, const struct dra_
                         .key = xstrdup(taints[i].key),
                         .value = xstrdup(taints[i].value),
                         .effect = taints[i].effect};
-        change(publisher);
+        publish_change_wanted(publisher);
 }
 
 const struct dra_layout *dra_publisher_layout(const struct dra_publisher *publisher)

@@ -37,9 +37,9 @@ struct dra_publisher_options {
         const char *pool;           /* copied, too */
         uint64_t retry_ms;          /* the first wait after a failure, and between repairs; 0: DRA_RETRY_MS */
         /*
-         * Called from the loop; may close the publisher. NULL: all slices are up to date, after they were not. Else the
-         * reason why not, each time that it has to wait, but for the first pause between repairs. ERROR_NOT_FOUND: the
-         * API server has no resource.k8s.io.
+         * Called from the loop; may close the publisher. NULL: all slices are up to date again. Else the reason why
+         * they are not, at each wait except the first pause between repairs. ERROR_NOT_FOUND: the API server lacks
+         * resource.k8s.io.
          */
         void (*done)(const struct error *error, void *data);
         void (*on_layout)(void *data); /* the offered layout has changed; must not close the publisher. May be NULL */

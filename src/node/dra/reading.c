@@ -277,7 +277,7 @@ static void on_room_timer(uv_timer_t *timer)
         arm_room_timer(readings);
 }
 
-static void block(struct reading *reading, const struct error *obstacle)
+static void reading_block(struct reading *reading, const struct error *obstacle)
 {
         reading->is_blocked = true;
         reading->obstacle = *obstacle;
@@ -329,7 +329,7 @@ static void look_for_room(struct reading *reading)
                 reading_finish(reading, wanted);
                 break;
         case DRA_ROOM_COMES:
-                block(reading, &err);
+                reading_block(reading, &err);
                 break;
         case DRA_ROOM_ASK:
                 reading->call =

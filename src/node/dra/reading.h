@@ -9,7 +9,7 @@
  *                                  └─────┼──────────────────────────────────┘
  *                                  ▲     └── blocked ──┬── something has become free, another layout
  *                                  └───────────────────┘
- *                                                      └── ROOM_WAIT_MS passed, or nobody waits for it ──► refused
+ *                                                      └── ROOM_WAIT_MS passed, or no request waits for it ──► refused
  *
  * Nothing is made for a claim while it is read.
  */
@@ -32,7 +32,7 @@ struct dra_readings *dra_readings_new(const struct dra_node *node, const struct 
 void dra_reading_begin(
         struct dra_readings *readings, const struct dra_service_claim *claim, dra_reading_done_fn *done, void *data);
 
-/* Nobody waits for the claim that was begun with |data|: it is refused. */
+/* Refuses the claim that was begun with |data|, since no request waits for it any more. */
 void dra_reading_abandon(struct dra_readings *readings, const void *data);
 
 /* To be called when the layout or the pods of claims are known: claims that have not looked for room do so. */
@@ -44,5 +44,5 @@ void dra_readings_look_again(struct dra_readings *readings);
 /* Refuses all claims because the driver closes. */
 void dra_readings_refuse(struct dra_readings *readings);
 
-/* There are no claims. The memory is freed when the loop has closed the timer. Accepts NULL, returns NULL. */
+/* Needs all claims to be done. The memory is freed when the loop has closed the timer. Accepts NULL, returns NULL. */
 struct dra_readings *dra_readings_close(struct dra_readings *readings);

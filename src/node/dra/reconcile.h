@@ -25,14 +25,14 @@ struct dra_action {
         const char *name; /* of the slice; points into |wanted| or |there| */
         json_t *spec;     /* wanted, borrowed; NULL for DELETE */
         json_int_t generation;
-        size_t n_writes; /* until all is right, this one included, if nobody else writes */
+        size_t n_writes; /* until the slices match, this one included, if other clients do not write */
 };
 
 struct dra_pool {
         const json_t *wanted; /* of dra_slices_build() */
         json_t *there;        /* {name: ResourceSlice} */
         const json_t *
-                /* {name: {"sent": spec, "kept": spec}}: what the server has changed in a spec is no difference */
+                /* {name: {"sent": spec, "kept": spec}}: the server's own changes of a spec are not repaired */
                 accepted;
         const char *owner_uid; /* of the Node that owns the slices */
 };
@@ -59,7 +59,7 @@ bool dra_slices_are_same(const json_t *wanted, const json_t *there);
  * again. What the agent itself wants to be different never waits. The caller passes the time and the random number.
  *
  *   at rest ──dra_repair_next()──► writing ──dra_repair_rest()──► at rest
- *                                     └──more writes than are needed: somebody undoes them meanwhile──► at rest
+ *                                     └──more writes than are needed: another client undoes them──► at rest
  *
  * The helper of Kubernetes' own drivers waits 30 s before each repair, the first one too (DefaultSyncDelay in
  * k8s.io/dynamic-resource-allocation/resourceslice, 1.36).

@@ -36,7 +36,7 @@ static bool is_over(const char *uid, void *data)
         return known && known->is_over;
 }
 
-static bool counts(const struct look *look, const char *uid)
+static bool room_is_counted(const struct look *look, const char *uid)
 {
         return strcmp(uid, look->claim->uid) != 0 &&
                !(look->is_over && look->is_over(uid, (void *)(uintptr_t)look->room));
@@ -88,7 +88,7 @@ static int check_candidate(const struct look *look, const struct dra_device *dev
 
                 for (size_t j = 0; j < dra_record_count(record); j++) {
                         const struct dra_prepared_claim *other = dra_record_at(record, j);
-                        uint64_t more = counts(look, other->uid)
+                        uint64_t more = room_is_counted(look, other->uid)
                                                 ? consumed_by(look, other, device->counter_set, counter->name)
                                                 : 0;
 
@@ -161,7 +161,8 @@ static const struct dra_prepared_claim *find_unknown(const struct look *look)
         for (size_t i = 0; i < dra_record_count(record); i++) {
                 const struct dra_prepared_claim *other = dra_record_at(record, i);
 
-                if (counts(look, other->uid) && !room_find_known(look->room, other->uid) && room_is_near(look, other))
+                if (room_is_counted(look, other->uid) && !room_find_known(look->room, other->uid) &&
+                        room_is_near(look, other))
                         return other;
         }
         return NULL;

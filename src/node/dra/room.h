@@ -1,8 +1,8 @@
 /*
- * Whether what a claim was allocated is free on this node. It may not be yet: kubelet deletes a pod at once where its
- * grace period is 0, the scheduler gives what its claim had to the next one, and the Unprepare of the first comes after
- * the Prepare of the second. Kubelet tries a Prepare that failed again only after more than a minute, so it is better
- * to wait. Claim A has 20 GiB of a GPU, and so has claim B now:
+ * Whether the devices that a claim was allocated are free on this node. They may still be held: kubelet deletes a pod
+ * with a grace period of 0 at once, the scheduler allocates the devices of its claim to the next claim, and the
+ * Unprepare of the first claim comes after the Prepare of the second. Kubelet retries a failed Prepare only after more
+ * than a minute, so it is better to wait. Claim A has 20 GiB of a GPU, and so has claim B now:
  *
  *   B does not fit beside A ──► is A still allocated? ──┬── no: its Unprepare is under way ──► wait for it
  *                                                       └── yes: a conflict; a scheduler made a mistake ──► refuse
@@ -38,8 +38,8 @@ struct dra_room {
 };
 
 /*
- * |wanted| has an entry for each result of |claim|, with devices of |layout|. |err| says what is in the way, unless
- * there is room: where it comes, by whoever has it; where there is none, by claims that are not over.
+ * |wanted| has an entry for each result of |claim|, with devices of |layout|. Unless the claim fits, |err| says what is
+ * in the way: for DRA_ROOM_NONE counting only claims that are not over, else counting all.
  */
 enum dra_room_state dra_room_look(struct dra_room *room, const struct dra_claim *claim, const struct dra_wanted *wanted,
         const struct dra_layout *layout, struct error *err);

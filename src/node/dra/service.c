@@ -33,7 +33,7 @@ struct dra_service {
         size_t n_requests;
         struct list works;
         size_t n_works;
-        struct list ready; /* not begun, and there is no earlier work of the same UID */
+        struct list ready; /* not begun, and not behind an earlier work of the same UID */
         size_t n_running;
         bool is_advancing;
         bool is_held;
@@ -312,7 +312,7 @@ static void on_work_done(const struct dra_service_device *devices, size_t count,
 
 /* ---- deadlines ---- */
 
-static void expire(struct request *request)
+static void service_expire(struct request *request)
 {
         const struct dra_service *service = request->service;
 
@@ -352,7 +352,7 @@ static void service_on_deadline(uv_timer_t *timer)
 
                 if (request->deadline_ms > uv_now(service->options.loop))
                         break;
-                expire(request);
+                service_expire(request);
         }
         service_arm_deadline(service);
 }

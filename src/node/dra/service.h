@@ -11,7 +11,7 @@
  * out: kubelet tries again after a timeout, the claim's allocation cannot change while it is reserved, and so the
  * second request gets the result that was too late for the first. A Prepare waits for a running Unprepare of the same
  * claim, and the other way round. A work that has not begun is dropped when no request waits for it any more: the claim
- * may have been unprepared by another way meanwhile. Of a Prepare that has begun the backend is told so.
+ * may have been unprepared by another way meanwhile. For a Prepare that has begun, the backend is notified.
  *
  *     Prepare A ──► work 1 runs          answered: both requests, and then work 2 begins
  *     Prepare A ──► shares work 1
@@ -76,8 +76,8 @@ struct rpc_service dra_service_rpc(struct dra_service *service);
 struct dra_health_stream *dra_service_health(struct dra_service *service);
 
 /*
- * From now on no request is answered, and no work begins: they are the next instance's (node/dra/registration.h). The
- * owner has to fail the works that run, and to leave nothing of them.
+ * From now on requests and works are left to the next instance (node/dra/registration.h): none is answered or begun.
+ * The owner must fail the works that run, and undo them.
  */
 void dra_service_hold(struct dra_service *service);
 

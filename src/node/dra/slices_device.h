@@ -5,8 +5,8 @@
 
 /*
  * JSON that is the same for many devices is made once, and stands in the tree several times: the parts of a GPU that
- * MIG can make are the same on each GPU of a model, and its attributes on each of its places. Nobody changes them after
- * that.
+ * MIG can make are the same on each GPU of a model, and its attributes on each of its places. It must not be changed
+ * after that.
  */
 struct dra_slices_alike {
         const struct dra_device *device; /* the first that has it */

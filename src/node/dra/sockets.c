@@ -92,7 +92,7 @@ static char *sockets_first_of(const struct dra_sockets *sockets, const char *sec
                 (int)(strlen(instance) - strlen(SECOND_END)), instance);
 }
 
-/* And the other way round. */
+/* The second file of the instance whose first file has the name |first|. */
 static char *second_of(const struct dra_sockets *sockets, const char *first)
 {
         const char *instance = first + strlen(sockets->driver);

@@ -1,6 +1,6 @@
 /*
- * The socket files of a driver's instances, their own and those of others: what they are called, who listens, and what
- * is left of an instance that is gone. What the two sockets are for: node/dra/registration.h.
+ * The socket files of this instance of the driver and of other instances: their names, whether a process listens, and
+ * the removal of leftovers. node/dra/registration.h says what the two sockets are for.
  *
  *     <registry>/<driver>[-<instance>]-reg.sock            the first
  *     <plugins>/<driver>/dra[-<instance>].sock             the second
@@ -23,7 +23,7 @@
 #include "base/error.h"
 
 #define DRA_SOCKETS_TAG_MAX ((size_t)8)
-#define DRA_SOCKETS_STALE_S 10       /* the age of a file that nobody listens on: one that begins to may be new */
+#define DRA_SOCKETS_STALE_S 10       /* a younger file without a listener may be of an instance that is starting */
 #define DRA_SOCKETS_HANDED_OVER_S 60 /* kubelet knows the next instance after a second, and a call takes up to 45 s */
 
 /* The files of one instance. |instance| NULL: it has no name of its own, and cannot hand over. Texts are copied. */
@@ -53,5 +53,5 @@ bool dra_sockets_is_second(const char *driver, const char *name);
  */
 bool dra_sockets_hand_over(const struct dra_sockets *sockets);
 
-/* Removes what others have left: files that nobody listens on any more, and those of who handed over long ago. */
+/* Removes leftover files: sockets without a listener, and those of instances that handed over long ago. */
 void dra_sockets_tidy(const struct dra_sockets *sockets);

@@ -45,7 +45,10 @@ static const char *ready_message(struct arena *arena, const struct dra_prepared_
         return arena_printf(arena, "%s, alone", result->unit);
 }
 
-/* In tier default the daemon's own limits apply, which are equal for all its clients: they are no claim's limits. */
+/*
+ * In tier default the daemon's own limits apply, which are equal for all its clients: a claim's own limits are not
+ * enforced.
+ */
 static bool is_enforced(const struct dra_prepared_result *result)
 {
         return result->tier && strcmp(result->tier, mps_tier_name(MPS_TIER_DEFAULT)) != 0;

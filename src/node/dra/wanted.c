@@ -143,7 +143,8 @@ static int check_use(const struct dra_wanted *all, size_t count, uint32_t used, 
         return 0;
 }
 
-static int group(struct dra_wanted *all, size_t count, const struct dra_wanted_rules *rules, struct error *err)
+static int wanted_group_shares(
+        struct dra_wanted *all, size_t count, const struct dra_wanted_rules *rules, struct error *err)
 {
         const uint32_t shares = shares_of(all, count, NULL);
         uint32_t rest = shares;
@@ -178,7 +179,7 @@ int dra_wanted_read(const struct dra_wanted **ret, struct arena *arena, const st
                 if (wanted_read_one(&all[i], rules, err) < 0)
                         return error_prefix(err, "device '%s'", claim->results[i].device);
         }
-        if (group(all, claim->n_results, rules, err) < 0)
+        if (wanted_group_shares(all, claim->n_results, rules, err) < 0)
                 return -1;
         for (size_t i = 0; i < claim->n_results; i++)
                 if (dra_parameters_apply(all, claim->n_results, i, claim, rules, err) < 0)

@@ -71,7 +71,7 @@ struct dra_booking {
 };
 
 /*
- * Makes what a claim books in the ledger: a device for each of its results, but one for all shares of a unit that the
+ * Makes the ledger's entry of a claim: a device for each of its results, but only one for all shares of a unit that the
  * same containers use. Pure.
  *
  * A claim with 10 GiB and 30 % of GPU-A by request "a", 5 GiB and 20 % of GPU-A by request "b", and GPU-B as a whole: a
@@ -87,7 +87,7 @@ struct dra_booking {
 void dra_booking_make(
         struct dra_booking *ret, struct arena *arena, const struct dra_claim *claim, const struct dra_wanted *wanted);
 
-/* The same of a claim that is prepared; borrows from |recorded|. */
+/* Like dra_booking_make(), for a prepared claim; borrows from |recorded|. */
 void dra_booking_keep(struct ledger_claim *ret, struct arena *arena, const struct dra_prepared_claim *recorded);
 
 /* "c15ebfed7…_0": of the claim and the position of a result in it, of the characters of an allocation's id. */

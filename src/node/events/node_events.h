@@ -89,7 +89,10 @@ struct node_event_record {
         const char *text;
 };
 
-/* The last NODE_EVENTS_KEPT about the node, the newest last, in |arena|; texts until the loop goes on. */
+/*
+ * The last NODE_EVENTS_KEPT about the node, the newest last, in |arena|. Texts are valid until the caller returns to
+ * the loop.
+ */
 size_t node_events_recent(const struct node_events *events, struct arena *arena, const struct node_event_record **ret);
 
 struct node_events_counts {

@@ -10,8 +10,8 @@
 
 /*
  * |err| is NULL on success; |binding|, which may be NULL, is valid during the call. Called exactly once, in bind() or
- * later, whatever happens to the request meanwhile: |context| stays valid until then, even if the plugin is gone. So a
- * broker that ends must call it for all open requests.
+ * later, even if the request or the plugin has ended meanwhile: |context| stays valid until then. So a broker that ends
+ * must call it for all open requests.
  */
 typedef void broker_bound_fn(const struct error *err, const struct allocate_binding *binding, void *context);
 

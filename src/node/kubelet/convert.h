@@ -3,7 +3,7 @@
  * generated code.
  *
  * Requests are untrusted: one that cannot be decoded is ERROR_INVALID, and decoding one message takes at most
- * CONVERT_MEMORY_LIMIT of memory, whatever its content. Decoded strings live in the caller's arena.
+ * CONVERT_MEMORY_LIMIT of memory. Decoded strings live in the caller's arena.
  */
 #pragma once
 

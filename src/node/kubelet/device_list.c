@@ -34,7 +34,7 @@ static void retire(struct device_list *list, const struct resource *previous, co
                         list->retired[list->n_retired++] = xstrdup(previous->devices[i].id);
 }
 
-/* An id that came back is no longer retired. */
+/* An id that is in use again is not retired any more. */
 static void remove_from_retired(struct device_list *list, const struct resource *resource)
 {
         size_t kept = 0;

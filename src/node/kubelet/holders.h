@@ -5,13 +5,13 @@
  *               those of a running pod keep their devices until the pod ends, but are never in the list. A kubelet that
  *               has just started may leave pods out.
  *   checkpoint  kubelet's record: UIDs, and every container, also init containers. kubelet drops ended pods from memory
- *               when somebody asks for the list, but writes the record only at its next Allocate and at the next device
- *               list of a plugin. So an entry may be about a pod that has ended.
+ *               when the list is requested, but writes the record only at its next Allocate and at the next device list
+ *               of a plugin. So an entry may be about a pod that has ended.
  *
  * An entry of the checkpoint that the list does not have is
  *
- *   over      if an earlier list had it: a container that is no init container stays in the list until its pod ends. It
- *             stays over.
+ *   over      if an earlier list had it: a container that is not an init container stays in the list until its pod
+ *             ends. It stays over.
  *   alive     if the list has another container of its pod
  *   doubtful  otherwise. It counts as held, since it may be a running init container. A newer record of kubelet
  *             resolves the doubt: it has no ended pods. (plugins_repeat() makes kubelet write one: node/kubelet/plugins.h.)

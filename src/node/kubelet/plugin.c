@@ -293,7 +293,10 @@ static void plugin_step(struct plugin *plugin, enum registration_event event)
                 log_debug("registration", LOG_STR("resource", plugin->name),
                         LOG_STR("from", registration_state_name(previous)),
                         LOG_STR("to", registration_state_name(after)));
-        /* The list stream may end before Register is answered; then the answer shows that nobody reads the list. */
+        /*
+         * The list stream may end before Register is answered; then the answer shows that kubelet does not read the
+         * list.
+         */
         if (action.command == REGISTRATION_CLOSE &&
                 (event == REGISTRATION_WATCH_LOST || event == REGISTRATION_REGISTER_OK))
                 log_warn("kubelet closed the device list, registering again", LOG_STR("resource", plugin->name),

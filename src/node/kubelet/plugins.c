@@ -35,7 +35,7 @@ struct plugins {
         struct deferred settle; /* shows kubelet what has changed in this turn of the loop */
         bool plan_is_new;
         struct lock lock;
-        bool is_serving;              /* it had the lock, and nobody else has had it since */
+        bool is_serving;              /* this agent was the last to have the lock */
         bool lock_refused;            /* logged */
         bool is_removed;              /* the directory, though its path still leads there */
         struct file_identity kubelet; /* its socket, as last seen */
@@ -172,7 +172,7 @@ static void settle_plugins(void *data)
         struct plugins *plugins = data;
 
         if (plugins->lock.fd < 0) {
-                /* They serve a plan that is about to go, on sockets that went with kubelet's directory. */
+                /* Closes plugins of the previous plan, whose sockets were removed with kubelet's directory. */
                 if (plugins->plan_is_new)
                         close_members(plugins);
                 plugins->plan_is_new = false; /* who takes the lock carries it out */
@@ -291,13 +291,13 @@ static void plugins_give_way(struct plugins *plugins)
 
         close_members(plugins);
         if (plugins->is_serving)
-                plugins->lock_refused = false; /* that the directory was away is something else */
+                plugins->lock_refused = false; /* a missing directory was logged as another reason */
         report_lock(plugins, plugins->is_serving ? "not serving any more" : "not serving yet", reason);
         set_serving(plugins, false);
         uv_timer_start(&plugins->lock_timer, on_lock_timer, LOCK_RETRY_MS, 0);
 }
 
-/* Takes the lock if it is not held; whoever gets it starts to serve. */
+/* Takes the lock if it is not held; with the lock this agent starts to serve. */
 static void take_lock(struct plugins *plugins)
 {
         struct error err;

@@ -11,8 +11,8 @@
  *
  * Until then nothing is served; the agent that waits takes over when the other one ends. The lock is on the directory
  * itself, and goes with it: where kubelet's directory is replaced, it is taken again on the new one, and there another
- * agent may be faster. While the directory is away, who served counts as serving, since nobody else can; a plan that
- * comes then closes what is served, and waits.
+ * agent may be faster. While the directory is missing, the agent that served counts as serving, since no other agent
+ * can; a plan that comes then closes what is served, and waits.
  *
  * Plans are carried out, and health and what is unavailable by the broker are read, at the end of the turn of the loop
  * in which they changed, so that kubelet gets one message for all of it and never sees a state between.
@@ -68,8 +68,8 @@ void plugins_refresh(struct plugins *plugins);
 void plugins_flush(struct plugins *plugins);
 
 /*
- * Sends kubelet the list of a resource once more, for no other reason than that kubelet writes its checkpoint after
- * each list: there pods that have ended stay until then. False: kubelet does not listen to such a resource.
+ * Sends kubelet the list of a resource once more, because kubelet then writes its checkpoint, which keeps ended pods
+ * until then. False: kubelet does not receive the list of such a resource.
  */
 bool plugins_repeat(struct plugins *plugins, const char *resource);
 

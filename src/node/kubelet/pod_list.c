@@ -85,8 +85,9 @@ static int compare_entries(const void *left, const void *right)
 }
 
 /*
- * Of entries of one pod with the same id the last counts: an id comes once for each NUMA node, and what one container
- * had a later one may have. Two pods both keep it, and whoever reads the list says so (node/kubelet/holders.h).
+ * If one pod has an id several times, only its last entry stays: kubelet lists an id once for each NUMA node, and a
+ * later container may have the device of an earlier one. If two pods have the id, both entries stay;
+ * node/kubelet/holders.h reports the fault.
  */
 static void drop_repeated(struct flat *flat)
 {

@@ -3,8 +3,7 @@
  *
  * kubelet limits calls to 100 a second for all callers together, creates the socket again at each start, and answers
  * without pod UIDs. It frees the devices of ended pods before it answers, so an id is in one pod only: two pods with
- * one id are a fault, which is told to whoever asks (node/kubelet/holders.h). Of two containers of one pod the later
- * counts.
+ * one id are a fault, which node/kubelet/holders.h reports. If two containers of one pod have an id, the later counts.
  */
 #pragma once
 

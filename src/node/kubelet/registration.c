@@ -37,7 +37,7 @@ static struct registration_action kubelet_registration_close_server(struct regis
         return action(REGISTRATION_CLOSE, 0);
 }
 
-static struct registration_action watched(struct registration *registration, int64_t now_ms)
+static struct registration_action registration_watch_began(struct registration *registration, int64_t now_ms)
 {
         registration->state = REGISTRATION_WATCHED;
         registration->watched_since = now_ms;
@@ -76,7 +76,7 @@ static struct registration_action closed(struct registration *registration, uint
         return action(REGISTRATION_NOTHING, delay);
 }
 
-static struct registration_action waited(struct registration *registration)
+static struct registration_action registration_wait_ended(struct registration *registration)
 {
         if (registration->kubelet_present)
                 return registration_serve(registration);
@@ -122,7 +122,7 @@ struct registration_action registration_step(
                 registration->watch_open = true;
                 registration->watch_lost = false;
                 if (state == REGISTRATION_ACCEPTED)
-                        return watched(registration, now_ms);
+                        return registration_watch_began(registration, now_ms);
                 break;
         case REGISTRATION_WATCH_LOST:
                 registration->watch_open = false;
@@ -137,7 +137,7 @@ struct registration_action registration_step(
                 if (state != REGISTRATION_CALLING)
                         break;
                 if (registration->watch_open)
-                        return watched(registration, now_ms);
+                        return registration_watch_began(registration, now_ms);
                 if (registration->watch_lost)
                         return kubelet_registration_close_server(registration, false);
                 registration->state = REGISTRATION_ACCEPTED;
@@ -154,7 +154,7 @@ struct registration_action registration_step(
                 if (state == REGISTRATION_ACCEPTED)
                         return kubelet_registration_close_server(registration, false);
                 if (state == REGISTRATION_WAITING)
-                        return waited(registration);
+                        return registration_wait_ended(registration);
                 break;
         }
         return action(REGISTRATION_NOTHING, 0);

@@ -15,10 +15,10 @@
  *
  * Why a new server and socket each time, and why CLOSING waits: kubelets up to 1.36 know a plugin by its resource name
  * alone. When they notice the end of an old ListAndWatch stream they look the plugin up by name, find the new one, and
- * disconnect it; the resource then stays at zero until somebody registers again (kubernetes issue 127803, fixed after
- * 1.36 by PR 135437, which tells plugins apart by socket path). So the old connection has to be gone on kubelet's side
- * before Register is called again, each incarnation has its own path, and a stream that ends all the same leads to
- * another registration, with back-off.
+ * disconnect it; the resource then stays at zero until the next registration (kubernetes issue 127803, fixed after 1.36
+ * by PR 135437, which identifies plugins by socket path). So the old connection has to be gone on kubelet's side before
+ * Register is called again, each incarnation has its own path, and a stream that ends all the same leads to another
+ * registration, with back-off.
  */
 #pragma once
 

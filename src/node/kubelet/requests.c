@@ -10,7 +10,7 @@
 #include "plan/allocate.h"
 #include "plan/prefer.h"
 
-/* One Allocate. The call refers to it until the call ends, and the broker until it has answered. */
+/* One Allocate. The call refers to the request until the call ends, and the broker until it has answered. */
 struct request {
         struct list link;          /* in requests->waiting, if it waits */
         struct requests *requests; /* NULL: it was answered, or its caller is gone */
@@ -156,7 +156,7 @@ void requests_prefer(struct requests *requests, struct rpc_call *call, const uin
 
 /* ---- Allocate: the end of a request ---- */
 
-/* The caller is gone; the broker or the call that still refers to it frees it later. */
+/* Detaches the request, which was answered or whose call ended. The broker or the call that refers to it frees it. */
 static void let_go(struct request *request)
 {
         struct requests *requests = TAKE_PTR(request->requests);
@@ -379,8 +379,8 @@ static void on_bound(const struct error *err, const struct allocate_binding *bin
 }
 
 /*
- * A request that its ids alone forbid does not go to the broker. The broker may move a request with ids of several
- * units to one unit, so such a request goes to it.
+ * False for a request that is refused because of its ids alone. True if the ids are of several units, because the
+ * broker may bind them all to one unit.
  */
 static bool is_for_broker(const struct resource *resource, const struct container_ids *container)
 {
@@ -405,8 +405,8 @@ static void do_next_container(struct request *request)
 }
 
 /*
- * Until all containers are done, or the broker answers later. It may also answer inside the question: then on_bound()
- * leaves the rest to this loop.
+ * Continues until all containers are done, or the broker answers later. If the broker answers within bind(), on_bound()
+ * leaves the remaining containers to this loop.
  */
 static void do_containers(struct request *request)
 {

@@ -44,7 +44,7 @@ static struct part make_part(const struct plan *plan, const struct gpu *gpu, con
         const struct resource *resource = NULL;
         const struct unit *unit = gpus_find_unit(plan, gpu, mig, &resource);
 
-        /* So NVIDIA's program has it: nothing is to be had of a GPU in MIG mode as a whole. */
+        /* As in NVIDIA's gpu-feature-discovery: a whole GPU in MIG mode has no replicas. */
         if (!mig && gpu->mig_enabled)
                 part.replicas = 0;
         else if (unit)
@@ -281,7 +281,7 @@ static const struct gpu *first_in_mig_mode(const struct inventory *inventory)
         return NULL;
 }
 
-/* The layout is wrong where no plan can be made of it, or nothing is there to be advertised. */
+/* The layout is invalid if no plan could be made of it, or if it has nothing to advertise. */
 static void put_single(struct label_set *set)
 {
         const struct gpu *gpu = first_in_mig_mode(set->input->inventory);

@@ -24,10 +24,10 @@ void label_set_put(struct label_set *set, const char *key, const char *format, .
 void label_set_put_of(struct label_set *set, const char *resource, const char *what, const char *format, ...)
         PRINTF_LIKE(4, 5);
 
-/* NVIDIA's rule for names: what is neither letter, digit, '-', '_', '.' nor blank goes, words are joined by '-'. */
+/* NVIDIA's rule for names: only letters, digits, '-', '_', '.' and blanks stay; words are joined by '-'. */
 const char *label_clean(struct arena *arena, const char *text);
 
-/* The position of the text that is there most often; of equals, of the one that comes first. */
+/* The position of the most frequent text; of equally frequent ones, the first. */
 size_t label_leading(const char *const *texts, size_t count);
 
 /* The parts: node.c, gpus.c, shares.c. */

@@ -38,7 +38,7 @@ const char *label_clean(struct arena *arena, const char *text)
         return clean;
 }
 
-/* In place. What our own rules make is legal; what drivers and files say may be anything. */
+/* Works in place. Our own values are legal, but texts of drivers and files may have any characters. */
 static const char *make_legal(char *value)
 {
         size_t size = 0;

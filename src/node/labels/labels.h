@@ -10,8 +10,9 @@
  * first. Where units of one resource are shared differently, the labels have the sharing of most of them, of equals the
  * first. All products are in LABELS_PREFIX "product.<product>", with the number of their GPUs.
  *
- * A value is legal whatever NVML or a file said: letters, digits, '-', '_' and '.', a letter or digit at both ends, at
- * most LABELS_MAX_VALUE characters; a key whose name would be longer than LABELS_MAX_NAME is left out with a warning.
+ * A value is always legal, even if the text from NVML or a file is not: letters, digits, '-', '_' and '.', a letter or
+ * digit at both ends, at most LABELS_MAX_VALUE characters; a key whose name would be longer than LABELS_MAX_NAME is
+ * left out with a warning.
  */
 #pragma once
 
@@ -47,7 +48,7 @@ struct labels_input {
         int64_t timestamp; /* Unix time, seconds; 0: without that label */
 };
 
-/* In |arena|. |warn| hears of what has no label, and of products and sharings that lost to others. */
+/* In |arena|. |warn| is called for what gets no label, and for products and sharings that others displace. */
 void labels_build(struct labels *ret, struct arena *arena, const struct labels_input *input, config_warn_fn *warn,
         void *warn_data);
 

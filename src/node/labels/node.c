@@ -101,7 +101,7 @@ static bool has_mps_unit(const struct plan *plan)
         return false;
 }
 
-/* NVIDIA's program ends where MPS and MIG meet. There the plan knows whether anything is shared by MPS. */
+/* With MIG the plan decides whether a unit is shared by MPS. NVIDIA's program does not run with both MPS and MIG. */
 static bool is_mps_capable(const struct labels_input *input, bool has_mig)
 {
         return input->config->sharing.mps && (!has_mig || has_mps_unit(input->plan));

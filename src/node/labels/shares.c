@@ -20,7 +20,7 @@ struct worth {
         enum mps_tier tier;
         bool lacks_limits; /* of memory, on one of its units at least */
         bool has_mps;
-        bool has_slices; /* of time: nobody limits what a container takes of memory and threads */
+        bool has_slices; /* of time: memory and threads of a container are not limited */
 };
 
 static void shares_add_unit(

@@ -141,7 +141,7 @@ static void make_allocation(struct bind *bind, const struct resource *resource, 
                 on_made, bind);
 }
 
-/* Enters the allocation, and the state is BIND_MAKING; an error leaves the request as it was. */
+/* Adds the allocation, and sets the state BIND_MAKING; an error leaves the request as it was. */
 static int bind_enter(struct bind *bind, enum allocations_try which, struct error *err)
 {
         struct ledger_core *core = bind->allocator->core;
@@ -184,8 +184,8 @@ static void begin_bind(struct bind *bind)
 }
 
 /*
- * This calls no callback but that of the list, which comes from the loop, so the list of requests does not change
- * meanwhile.
+ * The only callback from here is that of kubelet's list, which comes later, from the loop. So the list of requests does
+ * not change during the walk.
  */
 static void on_wait_timer(uv_timer_t *timer)
 {

@@ -36,7 +36,7 @@ void allocator_init(
 /* Requests that wait for kubelet are refused; the link answers the others when it closes. */
 void allocator_close(struct allocator *allocator, struct closing *closing);
 
-/* As the broker's bind(). */
+/* Like the broker's bind(). */
 void allocator_bind(struct allocator *allocator, const struct resource *resource, const char *const *ids, size_t n_ids,
         broker_bound_fn *bound, void *context);
 

@@ -3,9 +3,10 @@
  * all GPUs (dra.daemonScope: resource) that one runs as long as a claim has a share of any; MIG devices have their own
  * there, too.
  *
- * A daemon is not replaced below containers that use it. So a claim keeps the daemon that it was prepared with,
- * whatever is configured since, and two that would serve the same GPU do not run at the same time: the new one is
- * wanted when the last claim with the other has ended, and so is one for all GPUs when the last claim without MPS has.
+ * A daemon is not replaced below containers that use it. So a claim keeps the daemon that it was prepared with, even if
+ * the configuration has changed since, and two that would serve the same GPU do not run at the same time: the new one
+ * is wanted when the last claim with the other has ended, and so is one for all GPUs when the last claim without MPS
+ * has.
  */
 #pragma once
 

@@ -452,7 +452,7 @@ static bool has_pod(const struct claim *claim, const char *pod)
         return false;
 }
 
-/* Where the client's unit is not known, any of its daemon's may be the one. */
+/* True if the client uses |unit|, or may use it: if its unit is unknown, each unit of its daemon may be the one. */
 static bool may_be_on(const struct mps_client *client, const struct mps_daemon_status *daemon, const char *unit)
 {
         for (size_t i = 0; !client->unit && i < daemon->n_units; i++)

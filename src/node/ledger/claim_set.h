@@ -1,6 +1,6 @@
 /*
- * The DRA claims of the ledger: the inside of node/ledger/claims.h, which explains them. A claim waits for MPS daemons;
- * who changes the claims has the wanted daemons renewed (claim_daemons.h) and calls claim_set_advance().
+ * The DRA claims of the ledger: the inside of node/ledger/claims.h, which explains them. A claim waits for MPS daemons:
+ * the caller that changes the claims updates the wanted daemons (claim_daemons.h) and calls claim_set_advance().
  */
 #pragma once
 
@@ -16,13 +16,13 @@ struct claim_set {
 
 void claim_set_init(struct claim_set *set, const struct ledger_core *core);
 void claim_set_close(struct claim_set *set, struct closing *closing);
-/* Nothing is answered, and nothing given back. */
+/* Drops all claims: those that wait are not answered, and what was made for the claims stays. */
 void claim_set_forget(struct claim_set *set);
 
-/* Answers the claims whose daemons are ready, or whose time is over. */
+/* Answers the claims whose daemons are ready, or whose wait has timed out. */
 void claim_set_advance(struct claim_set *set);
 
-/* As the functions of claims.h. True: other daemons may be wanted now. */
+/* Implement the functions of claims.h. True: the wanted daemons may have changed. */
 bool claim_set_add(struct claim_set *set, const struct ledger_claim *claim, ledger_claimed_fn *done, void *data);
 bool claim_set_remove(struct claim_set *set, const char *uid);
 void claim_set_keep(struct claim_set *set, const struct ledger_claim *claims, size_t n_claims);
@@ -32,8 +32,8 @@ int claim_set_check_fit(const struct claim_set *set, const struct ledger_claim *
 size_t claim_set_all(const struct claim_set *set, struct arena *arena, const struct ledger_claim_state **ret);
 
 /*
- * Adds what the supervisor made for claims; false: that is not known. |ret| has room for claim_set_count_devices()
- * more.
+ * Adds what the supervisor has made for claims; false: this is not known yet. |ret| has room for
+ * claim_set_count_devices() more.
  */
 bool claim_set_add_made(
         const struct claim_set *set, struct arena *arena, struct mps_allocation_request *ret, size_t *count);

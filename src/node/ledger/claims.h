@@ -1,6 +1,6 @@
 /*
- * What DRA claims hold: shares by MPS with limits of their own, and whole units. A part of the ledger
- * (node/ledger/ledger.h).
+ * The shares and units that DRA claims hold: shares by MPS with limits of their own, and whole units. A part of the
+ * ledger (node/ledger/ledger.h).
  *
  *            ledger_claim()                     all that it needs is there
  *   nothing ───────────────► waiting ──────────────────────────────► making ──────► held
@@ -14,7 +14,7 @@
  *
  * A claim that failed holds what it asked for until ledger_unclaim(): something may have been made for it. The
  * scheduler gives out no more than there is, but a pod can be forced past it; so a claim that does not fit beside the
- * others is refused. That one holds nothing, and no daemon is started or kept from starting for it.
+ * others is refused. A refused claim holds nothing and affects no daemon.
  *
  * Claims are not written here: node/dra/prepared_record.h has them, and ledger_keep_claims() says which there are.
  */
@@ -23,8 +23,8 @@
 #include "node/ledger/ledger.h"
 
 /*
- * Below the time that node/dra/service.h gives itself (40 s), so that kubelet hears the reason; and where no supervisor
- * answers. Kubelet asks again in any case.
+ * How long a claim waits for its daemons, and how long if no supervisor is connected: less than the timeout of
+ * node/dra/service.h (40 s), so that kubelet gets the reason. Kubelet asks again in any case.
  */
 #define LEDGER_CLAIM_WAIT_MS INT64_C(35000)
 #define LEDGER_CLAIM_ALONE_MS INT64_C(5000)
@@ -36,7 +36,7 @@ struct ledger_claim_device {
         const char *id;     /* of the allocation (plan/allocations.h): the same whenever this claim has this device */
         const char *unit;   /* UUID */
         bool is_shared;     /* by MPS; else the claim has the unit, and no MPS daemon may run there */
-        bool is_alone;      /* nobody else may have the unit; false: others may, by time-slicing */
+        bool is_alone;      /* no other claim may have the unit; false: others may, by time-slicing */
         uint64_t limit_mib; /* 0: none */
         unsigned int threads_permille; /* 1000: no limit */
         enum mps_tier tier;            /* of a claim that is held: the one it was prepared with */
@@ -58,12 +58,12 @@ struct ledger_claim {
         size_t n_pods;
 };
 
-/* What a container with the device needs; of a unit without MPS all is NULL. */
+/* The daemon and directories that a container with the device needs; for a unit without MPS all are NULL. */
 struct ledger_claimed {
         enum mps_tier tier;
         const char *daemon; /* name of the MPS daemon */
-        const char *pipe;   /* directory below the MPS root to mount at /mps/<daemon>/pipe, as the next at /dev/shm */
-        const char *shm;
+        const char *pipe;   /* directory below the MPS root, to mount at /mps/<daemon>/pipe */
+        const char *shm;    /* directory below the MPS root, to mount at /dev/shm */
 };
 
 /* |err| is NULL on success, and |claimed| has one entry for each device; borrowed during the call. */
@@ -103,5 +103,5 @@ struct ledger_claim_state {
         bool is_refused; /* it does not fit beside the others: it holds nothing */
 };
 
-/* From the oldest to the newest, in |arena|. Valid until the loop goes on. */
+/* From the oldest to the newest, in |arena|. Valid until the caller returns to the loop. */
 size_t ledger_claims(const struct ledger *ledger, struct arena *arena, const struct ledger_claim_state **ret);

@@ -15,7 +15,7 @@ struct starting {
         struct arena *arena;
         struct checkpoint_entry *entries; /* in the record; none: it is not known which container this is */
         size_t n_entries;
-        bool is_node;           /* all that it has of the daemon of the node; else one allocation at another daemon */
+        bool is_node; /* all allocations of the container at the daemon of the node; else one at another daemon */
         struct mps_part *parts; /* at most |most_parts| */
         size_t n_parts;
         size_t most_parts;
@@ -213,8 +213,8 @@ bool container_start_has_just(
 }
 
 /*
- * kubelet's record does not have it, or cannot be read: the ledger knows this allocation, and of no other that the
- * container may have.
+ * For a container that kubelet's checkpoint lacks, or if the checkpoint cannot be read: only the allocation of |ids| is
+ * known, not others of the same container.
  */
 static int make_by_allocations(
         struct container_start *start, const char *resource, const char *const *ids, size_t n_ids, struct error *err)

@@ -1,8 +1,8 @@
 /*
  * Makes what a container needs before it starts: CDI devices with the limits of all that it holds at the daemon of the
- * node, and with those that it declares itself, at whatever daemon. kubelet names the ids of one resource; which other
- * shares the same container has, and which device each answer named, stands in kubelet's record, which it has written
- * by then. The record has init containers, too, and needs no socket.
+ * node, and with those that it declares itself, at any daemon. kubelet names the ids of one resource; its checkpoint,
+ * which it has written by then, has the other shares of the same container and the device that each answer named. The
+ * checkpoint has init containers, too, and needs no socket.
  *
  * An init container may have had the same ids as one that comes after it, so every container that has just these ids is
  * made ready.
@@ -18,17 +18,18 @@ struct container_start {
         struct declared_pods *pods;
 };
 
-/* As the broker's start(). |started| may come before this returns. */
+/* Implements the broker's start(). |started| may be called before this returns. */
 void container_start(struct container_start *start, const char *resource, const char *const *ids, size_t n_ids,
         broker_started_fn *started, void *context);
 
-/* The same at once, with what is known of the container's declaration. */
+/* Like container_start(), but at once, with the present knowledge of the container's declaration. */
 int container_start_now(struct container_start *start, const char *resource, const char *const *ids, size_t n_ids,
         struct error *err) MUST_USE;
 
 /*
- * After a reboot the devices of containers that are made again are missing: makes those of all containers in kubelet's
- * record, except of those that declare what they need, of which it is not known yet. Removes the devices of ended pods.
+ * After a reboot the CDI devices of containers that are created again are missing: makes them for all containers in
+ * kubelet's checkpoint, except for those that declare their share, which is not known yet. Removes the devices of ended
+ * pods.
  */
 void container_start_all(struct container_start *start);
 

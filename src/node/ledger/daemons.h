@@ -4,8 +4,8 @@
  *
  * Each set of wanted daemons has a generation, a number that grows. The supervisor reports the generation that it has
  * received. Example: generation 7 changes the settings of GPU-0's daemon and leaves GPU-1's as it is. Until the
- * supervisor reports generation 7, GPU-0's daemon is not ready, whatever is reported of it, because that may be the
- * previous one, which is about to end. GPU-1's daemon counts as reported all the time.
+ * supervisor reports generation 7, GPU-0's daemon does not count as ready, because the report may be about the previous
+ * daemon, which is about to end. GPU-1's daemon counts as reported all the time.
  */
 #pragma once
 
@@ -36,7 +36,7 @@ void daemons_raise_generation(struct daemons *daemons, uint64_t least);
 bool daemons_are_wanted(const struct daemons *daemons, const struct mps_wanted *wanted);
 bool daemons_any_wanted(const struct daemons *daemons);
 
-/* Wants these daemons, as the next generation; daemons_send() sends them to the supervisor. */
+/* Makes |wanted| the next generation; daemons_send() sends it to the supervisor. */
 void daemons_want(struct daemons *daemons, const struct mps_wanted *wanted);
 void daemons_send(const struct daemons *daemons);
 

@@ -14,7 +14,7 @@
 #include "plan/declared.h"
 #include "plan/mps_limits.h"
 
-/* Until a pod is read again that could not be read. */
+/* A pod that could not be read is read again after this. */
 #define DECLARED_AGAIN_MS INT64_C(60000)
 
 struct declared_unit {
@@ -44,10 +44,12 @@ struct declared_containers {
 
 void declared_containers_init(struct declared_containers *containers, const struct ledger_core *core);
 void declared_containers_forget(struct declared_containers *containers);
-/* Forgets those whose pods are not in kubelet's record any more. A pod that was just read may not be in it yet. */
+/*
+ * Forgets containers whose pods are not in kubelet's checkpoint, unless the pod was just read and may not be in it yet.
+ */
 void declared_containers_forget_ended(struct declared_containers *containers);
 
-/* The container, or NULL: nothing is known of it. |pod_uid| NULL: the pod is not known, nor is |name|. */
+/* The container, or NULL if it is unknown. |pod_uid| NULL: pod and |name| are unknown. */
 struct declared_container *declared_containers_find(
         const struct declared_containers *containers, const char *pod_uid, const char *name);
 const struct declared_container *declared_containers_find_holder(
@@ -73,8 +75,8 @@ struct share declared_container_share(const struct declared_container *container
         const struct unit *unit, unsigned int replicas);
 
 /*
- * The share that the allocation's |replicas| of |unit| are; |*ret_is_guess|: that is not certain, and no proof against
- * its pod.
+ * The share of the allocation's |replicas| of |unit|. |*ret_is_guess|: it is uncertain, so it does not count as
+ * evidence against the pod.
  */
 struct share declared_containers_share(const struct declared_containers *containers, const struct mps_resource *shared,
         const struct allocation *allocation, const struct unit *unit, unsigned int replicas, bool *ret_is_guess);

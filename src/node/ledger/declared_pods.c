@@ -10,7 +10,7 @@
 /* kubelet's list takes 5 s at most, and kubelet waits for 30 s. */
 #define READ_MS INT64_C(4000)
 #define TICK_MS UINT64_C(250)
-/* So long what was read for one resource of a container counts for the others, whose questions come right after. */
+/* A pod that was read for one resource of a container counts this long for the others, whose requests follow. */
 #define FRESH_MS INT64_C(5000)
 
 /* A start that waits for its pod; or, without |started|, a pod that is read for the limit monitor. */
@@ -108,7 +108,7 @@ static void take_pod(struct pod_read *read, const json_t *pod, const char *reaso
                 container_start_note_shares(read->pods->start, &record, read->pod.uid);
 }
 
-/* Without |pod| and |reason|, what is known already counts. */
+/* |pod| and |reason| NULL: the present knowledge of the pod counts. */
 static void finish_read(struct pod_read *read, const json_t *pod, const char *reason)
 {
         struct declared_pods *pods = read->pods;

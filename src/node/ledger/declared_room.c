@@ -38,7 +38,7 @@ static bool has_any_of(
         return false;
 }
 
-/* It is the container's own, or of one of its pod that runs before or after it. */
+/* True if the allocation is the container's own, or that of a container of its pod that runs before or after it. */
 static bool declared_room_is_of(const struct checkpoint *container, const struct mps_resource *shared,
         const struct allocation *allocation, const struct holder *holder)
 {
@@ -49,8 +49,8 @@ static bool declared_room_is_of(const struct checkpoint *container, const struct
 }
 
 /*
- * The memory of |unit| that all its containers but |except| have. |except|, as kubelet's record has it, and |pods|, who
- * they are, may be NULL.
+ * The memory of |unit| that all its containers except |except| have. |except| is the container's part of kubelet's
+ * checkpoint; |pods| gets the names of the pods. Both may be NULL.
  */
 static uint64_t sum_of(
         const struct declared_room *room, const struct unit *unit, const struct checkpoint *except, struct strbuf *pods)

@@ -1,6 +1,6 @@
 /*
- * Memory that containers declare, added up by unit: a start that would be too much is refused where the sharing policy
- * says so, and events name the units whose containers have more than there is.
+ * Memory that containers declare, added up by unit. A start that exceeds the unit is refused if the sharing policy says
+ * so, and events name the units whose containers have more than the unit.
  */
 #pragma once
 
@@ -20,11 +20,11 @@ void declared_room_init(struct declared_room *room, const struct ledger_core *co
 void declared_room_forget(struct declared_room *room);
 
 /*
- * An error where a unit has no room for |parts| and its sharing policy refuses that. |of|: the container's entries in
+ * Fails if a unit lacks room for |parts| and its sharing policy refuses that. |of|: the container's entries in
  * kubelet's record, at least one.
  */
 int declared_room_check(const struct declared_room *room, const struct checkpoint *of, const struct mps_part *parts,
         size_t n_parts, struct error *err) MUST_USE;
 
-/* Reports which units have too little memory for all that is declared of them, and which have enough again. */
+/* Reports units whose memory does not suffice for the declared shares, and those where it suffices again. */
 void declared_room_report(struct declared_room *room);

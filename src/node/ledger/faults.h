@@ -1,11 +1,11 @@
 /*
- * How often each daemon came to be at fault, by what was to be seen then. Pure: it gets one status after the other.
- * A daemon that is in the status no more is forgotten with its numbers; one that is at fault in the first status it is
- * in counts. A repair that fails is not a new fault: the next one counts after the daemon was ready.
+ * How often each daemon became faulty, by kind of fault. Pure: it gets one status after the other. A daemon that is no
+ * longer in the status is forgotten with its numbers; one that is faulty in its first status counts. A repair that
+ * fails is not a new fault: the next fault counts after the daemon was ready.
  *
  *   server  a server reports FAULT: the fault of one client has ended the work of all that it serves
- *   gone    there is no process: it died, or could not be started
- *   stuck   there is a process, but it does not obey, or does not answer
+ *   gone    the process does not exist: it died, or could not be started
+ *   stuck   the process exists, but does not obey or does not answer
  */
 #pragma once
 

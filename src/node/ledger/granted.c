@@ -16,7 +16,7 @@ static bool granted_is_known(const struct allocation *allocation)
         return !allocation->is_guess && strlen(allocation->id) != GUESSED_ID_LENGTH;
 }
 
-/* By the plan, the supervisor makes something for it; whether the daemon can do that now, the supervisor decides. */
+/* True if the tier needs a partition or a namespace. The supervisor decides whether the daemon can make one now. */
 static bool is_made(const struct ledger_core *core, const struct mps_resource *shared, const struct unit *unit)
 {
         return unit->shared && share_tier(core->plan, shared->resource, unit) >= MPS_TIER_PARTITION;
@@ -30,7 +30,7 @@ static bool makes_any(const struct ledger_core *core, const struct mps_resource 
         return false;
 }
 
-/* False: its share is not known, or not while its unit is away. */
+/* False: the share is unknown, perhaps only while its unit is missing. */
 static bool granted_add_allocation(const struct ledger_core *core, const struct mps_resources_allocation *of,
         struct arena *arena, struct mps_allocation_request *ret, size_t *ret_count)
 {
@@ -91,8 +91,8 @@ void granted_send_names(const struct ledger_core *core, const struct claim_set *
 }
 
 /*
- * A kept unit may be away from the node. Where nothing else of its resource is shared, its allocations are not on
- * record meanwhile.
+ * True if a kept unit is missing from the node. Its allocations may be unknown then: if nothing else of its resource is
+ * shared, they are not in the record.
  */
 static bool has_unit_away(const struct plan *plan)
 {

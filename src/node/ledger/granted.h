@@ -1,6 +1,5 @@
 /*
- * Sends to the supervisor of the daemons, besides the wanted daemons, all present allocations, and the
- * names of those who hold something.
+ * Sends all present allocations, and the names of their holders, to the supervisor of the MPS daemons.
  *
  * The supervisor compares the list of allocations with what it has made (mps/supervisor/allocations.c has the rule). So
  * nothing is left of a container that has ended, even if its release was lost, and a running container lacks nothing.
@@ -12,7 +11,7 @@
 
 #include "node/ledger/claim_set.h"
 
-/* Sends both. To be called once the ledger has kubelet's list. */
+/* Sends allocations and names. To be called once the ledger has kubelet's list. */
 void granted_send(const struct ledger_core *core, const struct claim_set *claims);
 
 /* Sends the names: pods as far as kubelet has listed them, and claims, for people who ask the supervisor. */

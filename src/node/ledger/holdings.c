@@ -9,14 +9,14 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 
-/* Between two questions as long as anything is held, and after kubelet was made to write its record. */
+/* The interval of requests for the list while devices are held, and after kubelet was made to write its checkpoint. */
 #define LIST_INTERVAL_MS UINT64_C(5000)
 #define LIST_SOON_MS UINT64_C(1000)
-/* Between two questions that have no answer, and between two device lists that are repeated: longer each time. */
+/* The pauses between failed requests, and between repeated device lists, grow from the minimum to the maximum. */
 #define RETRY_MIN_MS 1000
 #define RETRY_MAX_MS 60000
 #define REPEAT_MAX_MS 10000 /* each makes kubelet write a file */
-/* For this long, a kubelet that does not answer counts as one that will. */
+/* A kubelet that does not answer is waited for this long. */
 #define PATIENCE_MS INT64_C(60000)
 
 struct question {
@@ -77,9 +77,9 @@ const char *holdings_record_path(const struct holdings *holdings)
 }
 
 /*
- * Reported at once: where nothing is shared by MPS, kubelet is not asked until something changes, and only then would
- * it show that kubelet does not answer. A kubelet that does not run has neither of its sockets, and makes both when it
- * comes.
+ * Reports a missing pod-resources socket at once. Without MPS the list is not requested until something changes, so the
+ * failure would show only then. A kubelet that does not run has neither of its sockets, and creates both when it
+ * starts.
  */
 static void holdings_check_socket(struct holdings *holdings)
 {
@@ -137,7 +137,7 @@ static void take_holders(struct holdings *holdings, const struct pod_list *list,
         holdings->has_record = holdings_read_record(holdings, &scratch, &record);
         if (holdings->has_record)
                 note_record(holdings, &record);
-        /* Not only with the next request: they lie between memory that has been freed, and keep it from the kernel. */
+        /* Done here, too, because old requests between freed memory keep it from being returned to the kernel. */
         forget_old_requests(holdings);
         holders = holders_new(list, holdings->has_record ? &record : NULL, previous, !is_young(holdings));
         holders_free(holdings->holders);
@@ -145,7 +145,7 @@ static void take_holders(struct holdings *holdings, const struct pod_list *list,
         arena_done(&scratch);
 }
 
-/* Something outside of the agent is wrong: another program registers the same resource, or kubelet's own record is. */
+/* Two holders mean a fault outside of the agent: another program registers the same resource, or kubelet is wrong. */
 static void report_twice(struct holdings *holdings)
 {
         struct arena scratch = ARENA_INIT;
@@ -213,7 +213,7 @@ static void holdings_take_list(struct holdings *holdings, const struct pod_list 
         renew_record(holdings, false);
 }
 
-/* If kubelet does not answer, only the record is left: a container that it does not have any more has ended. */
+/* Without an answer of kubelet only its checkpoint is used: a container that it no longer has has ended. */
 static void take_record(struct holdings *holdings)
 {
         static const struct pod_list nothing;

@@ -30,7 +30,7 @@
 /* A time before any other. */
 #define HOLDINGS_NEVER INT64_MIN
 
-/* Questions to kubelet that have no good answer, and questions asked in its place of its record. */
+/* Requests to kubelet that failed, and requests that its checkpoint answered instead. */
 struct holdings_pace {
         bool is_refused;       /* the newest question had no answer */
         int64_t refused_since; /* the first such question */
@@ -96,7 +96,7 @@ void holdings_begin(struct holdings *holdings);
 /* The folder of kubelet's pod-resources socket; NULL: kubelet is not asked. */
 const char *holdings_folder(const struct holdings *holdings);
 
-/* |done| is called from the loop when kubelet's answer is in the holdings; |err| NULL: it has answered. */
+/* |done| is called from the loop after kubelet's answer was taken over; |err| NULL: kubelet has answered. */
 typedef void holdings_listed_fn(const struct error *err, void *data);
 void holdings_list(struct holdings *holdings, holdings_listed_fn *done, void *data);
 
@@ -115,7 +115,7 @@ bool holdings_renew_record(struct holdings *holdings);
 bool holdings_read_record(const struct holdings *holdings, struct arena *arena, struct checkpoint *ret);
 const char *holdings_record_path(const struct holdings *holdings);
 
-/* By kubelet's newest list and its record; NULL: not known yet. Valid until the loop goes on. */
+/* By kubelet's newest list and its record; NULL: not known yet. Valid until the caller returns to the loop. */
 const struct holders *holdings_holders(const struct holdings *holdings);
 /* The holder of the device, or NULL. */
 const struct holder *holdings_find(const struct holdings *holdings, const char *resource, const char *device);

@@ -73,7 +73,7 @@ static void list_wanted(const struct ledger *ledger, struct arena *arena, struct
         claim_daemons_want(&ledger->claims, arena, ret);
 }
 
-/* Claims have changed: sends the wanted daemons to the supervisor if they are others now. */
+/* Claims have changed: sends the wanted daemons to the supervisor if they have changed. */
 static void renew_wanted(struct ledger *ledger)
 {
         struct daemons *daemons = &ledger->core.daemons;
@@ -116,7 +116,7 @@ void ledger_apply(struct ledger *ledger, const struct plan *plan)
         several_forget(&ledger->several);
         several_check_soon(&ledger->several);
         if (mps_resources_count(&core->resources) == 0)
-                granted_send(core, &ledger->claims); /* else once kubelet has said what is held */
+                granted_send(core, &ledger->claims); /* else after kubelet's answer */
         claim_set_advance(&ledger->claims);
         granted_send_names(core, &ledger->claims);
 }

@@ -36,7 +36,7 @@ struct ledger;
 
 /* Milliseconds. */
 struct ledger_time {
-        int64_t clock; /* since some moment; never goes back, whatever becomes of the time of day */
+        int64_t clock; /* monotonic: changes of the time of day do not affect it */
         int64_t date;  /* since the epoch */
 };
 
@@ -64,25 +64,25 @@ int ledger_new(struct ledger **ret, const struct ledger_options *options, struct
 /* Valid as long as the ledger is. */
 const struct broker *ledger_broker(struct ledger *ledger);
 
-/* the previous plan must be valid during the call. */
+/* The previous plan must be valid during the call. */
 void ledger_apply(struct ledger *ledger, const struct plan *plan);
 
 /*
- * Another agent serves: ledger and daemons are its own, and nothing of either is written, or said, until the next plan,
- * for which the ledger is read again.
+ * Another agent serves and owns the ledger and the daemons: until the next plan, for which the ledger is read again,
+ * this agent neither writes the ledger nor sends wanted daemons.
  */
 void ledger_leave(struct ledger *ledger);
 
 /*
- * True: whatever the plan says, no MPS daemon is wanted, and those that run end within the supervisor's grace, with
- * their clients, whether or not this agent is still there by then. False, as at first: those of the plan.
+ * True: no MPS daemon is wanted, regardless of the plan. Running daemons end within the supervisor's grace period, with
+ * their clients, even if this agent has ended by then. False, the initial state: the plan's daemons are wanted.
  */
 void ledger_leave_gpus(struct ledger *ledger, bool is_left);
 
-/* The table says something else of the unit now. */
+/* The health of the unit has changed in the table. */
 void ledger_health_changed(struct ledger *ledger, const char *uuid);
 
-/* An event for each pod that holds a part of the unit, as soon as kubelet has said which these are. */
+/* Sends an event for each pod that holds a part of the unit, after kubelet's next answer. */
 void ledger_report_pods(struct ledger *ledger, const char *unit, enum node_event event, const char *text);
 
 /* How well it is known who holds what. */
@@ -90,17 +90,16 @@ enum ledger_word {
         LEDGER_UNKNOWN, /* nothing yet; kubelet is being asked */
         LEDGER_LISTED,
         /*
-         * What kubelet's record has, and kubelet's list cannot be had: its socket is not mounted, or has not answered
-         * for a minute. The record keeps pods that have ended until kubelet's next Allocate, which may never come, so
-         * no change may wait for what it says.
+         * From kubelet's checkpoint, because its list is unavailable: the socket is not mounted, or has not answered
+         * for a minute. The checkpoint keeps pods that have ended until kubelet's next Allocate, which may never come,
+         * so no change may wait for its holders.
          */
         LEDGER_STALE,
 };
 
 /*
- * All held devices of this node, of all resources: as kubelet's list has it, in on_held(), and by its
- * record else, which is at hand at once and may have pods that ended. What was asked for and is not in kubelet's record
- * yet is held, too.
+ * All held devices of this node, of all resources: by kubelet's list in on_held(), else by its checkpoint, which can be
+ * read at once and may have pods that ended. Devices of requests that are not in the checkpoint yet are held, too.
  */
 enum ledger_word ledger_held(struct ledger *ledger, struct arena *arena, struct rollout_held **ret, size_t *ret_count);
 
@@ -120,13 +119,13 @@ struct ledger_allocation {
 };
 
 /*
- * The allocations of the resource of that name, also those under a previous sharing policy. Valid until the loop goes
- * on.
+ * The allocations of the resource of that name, also those under a previous sharing policy. Valid until the caller
+ * returns to the loop.
  */
 size_t ledger_allocations(
         const struct ledger *ledger, const char *resource, struct arena *arena, const struct ledger_allocation **ret);
 
-/* holders_containers(); false: kubelet has not said. Valid until the loop goes on. */
+/* holders_containers(); false: kubelet has not answered yet. Valid until the caller returns to the loop. */
 bool ledger_containers(
         const struct ledger *ledger, struct arena *arena, const struct holder_devices **ret, size_t *ret_count);
 
@@ -140,7 +139,7 @@ struct ledger_measures {
         size_t n_twice; /* devices that two pods hold, says kubelet */
 };
 
-/* The state of MPS and of the limit monitor. Valid until the loop goes on. */
+/* The state of MPS and of the limit monitor. Valid until the caller returns to the loop. */
 void ledger_measure(const struct ledger *ledger, struct ledger_measures *ret);
 
 /* |closed| is called from the loop. Requests that wait are refused. */

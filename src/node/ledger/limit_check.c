@@ -8,7 +8,7 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-/* One process has at most those of its two accounts, a limit of threads, one of memory, a claim, a variable. */
+/* A process has at most the violations of its two accounts, of thread and memory limit, of claim and variable. */
 #define VIOLATIONS_PER_CLIENT 6
 
 struct owned {
@@ -88,7 +88,7 @@ static bool is_of_daemon(const struct mps_daemon_status *daemon, const char *uui
         return false;
 }
 
-/* Where the unit of a process is not known, any of the daemon's may be the one. */
+/* |unit| NULL: the unit of a process is unknown, so each unit of the daemon may be the one. */
 static bool limit_check_is_on(
         const struct limit_monitor_allocation *allocation, const struct mps_daemon_status *daemon, const char *unit)
 {
@@ -245,7 +245,8 @@ static struct account *find_account(
 /* ---- what is wrong ---- */
 
 /* Whom the violation is about, as far as it is known. */
-static const char *who(const struct check *check, const struct account *account, const struct mps_client *client)
+static const char *violation_subject(
+        const struct check *check, const struct account *account, const struct mps_client *client)
 {
         const struct owned *owned = allocations_of_pod(check, client->pod_uid);
         const char *pod = owned ? owned->allocation->pod : NULL;
@@ -313,8 +314,9 @@ static void check_memory(struct check *check, const struct account *account)
         violation->text = arena_printf(check->arena,
                 "%s uses %" PRIu64 " MiB in %u processes, allocated are %" PRIu64
                 " MiB (%s); process %d uses most, %" PRIu64 " MiB",
-                who(check, account, account->top), violation->measured, account->n_clients, violation->granted,
-                allocation_text(check, account), (int)account->top->pid, limit_check_memory_of(account->top) / MIB);
+                violation_subject(check, account, account->top), violation->measured, account->n_clients,
+                violation->granted, allocation_text(check, account), (int)account->top->pid,
+                limit_check_memory_of(account->top) / MIB);
 }
 
 static void check_stranger(struct check *check, const struct account *account)
@@ -326,8 +328,8 @@ static void check_stranger(struct check *check, const struct account *account)
         violation->text = arena_printf(check->arena,
                 "%s has no allocation on this unit but %u processes with %" PRIu64
                 " MiB; process %d uses most, %" PRIu64 " MiB",
-                who(check, account, account->top), account->n_clients, violation->measured, (int)account->top->pid,
-                limit_check_memory_of(account->top) / MIB);
+                violation_subject(check, account, account->top), account->n_clients, violation->measured,
+                (int)account->top->pid, limit_check_memory_of(account->top) / MIB);
 }
 
 static void check_unknown(struct check *check, const struct account *account)
@@ -377,7 +379,7 @@ static void check_limits(struct check *check, const struct account *account, con
                 violation->text = arena_printf(check->arena,
                         "%s: process %d may use %u.%u %% of the threads according to its server's log, allocated are "
                         "%u.%u %% (%s)",
-                        who(check, account, client), (int)client->pid, client->threads_permille / 10,
+                        violation_subject(check, account, client), (int)client->pid, client->threads_permille / 10,
                         client->threads_permille % 10, account->threads_permille / 10, account->threads_permille % 10,
                         allocation_text(check, account));
         }
@@ -390,12 +392,12 @@ static void check_limits(struct check *check, const struct account *account, con
                 violation->text = arena_printf(check->arena,
                         "%s: process %d may allocate %" PRIu64
                         " MiB according to its server's log, allocated are %" PRIu64 " MiB (%s)",
-                        who(check, account, client), (int)client->pid, client->limit_mib, account->limit_mib,
-                        allocation_text(check, account));
+                        violation_subject(check, account, client), (int)client->pid, client->limit_mib,
+                        account->limit_mib, allocation_text(check, account));
         }
 }
 
-/* One in a thousand is a matter of rounding. */
+/* A difference of one permille is due to rounding. */
 static void check_variable(struct check *check, const struct account *account, const struct mps_client *client)
 {
         const unsigned int asked = client->asked_permille;
@@ -414,7 +416,7 @@ static void check_variable(struct check *check, const struct account *account, c
                     : "without CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
         violation->text = arena_printf(check->arena,
                 "%s: process %d was started %s, allocated are %u.%u %% (%s): it may use up to the daemon's own limit",
-                who(check, account, client), (int)client->pid, how, account->threads_permille / 10,
+                violation_subject(check, account, client), (int)client->pid, how, account->threads_permille / 10,
                 account->threads_permille % 10, allocation_text(check, account));
 }
 
@@ -432,7 +434,7 @@ static void limit_check_check_claim(struct check *check, const struct account *a
                 arena_printf(check->arena, "claim|%s|%d", account->daemon->name, (int)client->pid));
         violation->allocation = arena_strdup(check->arena, client->allocation);
         violation->text = arena_printf(check->arena, "%s: process %d claims allocation %.64s, which %s%s",
-                who(check, account, client), (int)client->pid, client->allocation,
+                violation_subject(check, account, client), (int)client->pid, client->allocation,
                 claimed ? "belongs to pod " : "is unknown",
                 !claimed       ? ""
                 : claimed->pod ? claimed->pod

@@ -9,7 +9,7 @@
 
 struct limit_monitor_entry {
         struct limit_violation violation; /* |is_certain|: as far as it does not depend on the proof */
-        const char *key;                  /* the same for the same violation at another look */
+        const char *key;                  /* identifies the violation from poll to poll */
         bool needs_proof;
         bool proof_may_lack; /* after LIMIT_MONITOR_UNLISTED_MS it counts without */
         int64_t seen;        /* the newest of the processes that it is about, for the first time */

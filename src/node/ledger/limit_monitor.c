@@ -57,7 +57,7 @@ static bool is_proved(const struct limit_monitor_entry *entry, const struct limi
                (entry->proof_may_lack && now - entry->violation.since >= LIMIT_MONITOR_UNLISTED_MS);
 }
 
-/* Whether it is to be ended now. One that may be is verified first, until kubelet has answered once more. */
+/* Whether the client is to be terminated now. A candidate is verified first, until kubelet has answered once more. */
 static bool is_to_end(struct limit_monitor_entry *entry, bool may_end, const struct limit_monitor_proof *proof,
         int64_t now, bool *ret_wants_list)
 {

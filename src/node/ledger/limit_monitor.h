@@ -36,8 +36,8 @@
  * Allocations and their owners may be out of date: a process may be of a container that kubelet has not listed to us
  * yet. kubelet records a container's devices before it starts; so evidence against a process counts only with an answer
  * of kubelet to a question that was asked after the process had been seen. Until then nothing but unknown is reported,
- * and |wants_list| asks for kubelet's list. Without such answers there are no other violations. Where kubelet could
- * name the owner, unknown waits for its answer as well, for LIMIT_MONITOR_UNLISTED_MS at most: a program may run before
+ * and |wants_list| asks for kubelet's list. Without such answers no other kind is reported. Where kubelet could name
+ * the owner, unknown waits for its answer as well, for LIMIT_MONITOR_UNLISTED_MS at most: a program may run before
  * kubelet has been asked whose the newest allocation is.
  *
  * What the supervisor says may be old, too: it may have stood still, or a daemon may hang that has not said yet who has
@@ -82,13 +82,12 @@ struct limit_monitor_allocation {
 };
 
 /*
- * How much the allocations and their owners are worth. Times are on the clock of limit_monitor_poll(); INT64_MIN:
- * never.
+ * How recent the allocations and their owners are. Times are on the clock of limit_monitor_poll(); INT64_MIN: never.
  */
 struct limit_monitor_proof {
-        /* when kubelet was asked for the newest list that it has answered, and that is in the allocations */
+        /* time of the request for kubelet's newest list that is in the allocations */
         int64_t listed_at;
-        int64_t looked_at;      /* when the supervisor was asked for the newest look that is in the status */
+        int64_t looked_at;      /* time of the request for the supervisor's newest look that is in the status */
         int64_t allocated_at;   /* when the newest allocation was given */
         const struct map *pods; /* UIDs of the pods in kubelet's record; NULL: none */
 };
@@ -134,7 +133,7 @@ struct limit_monitor_report {
         const struct limit_violation *const *standing; /* all that were reported and still stand, for metrics */
         size_t n_standing;
         bool wants_list; /* kubelet is to be asked, and then the next poll is due at once */
-        bool wants_look; /* the same of the supervisor */
+        bool wants_look; /* the supervisor is to look at the processes, and then the next poll is due at once */
 };
 
 struct limit_monitor;
@@ -143,8 +142,8 @@ struct limit_monitor *limit_monitor_new(void);
 struct limit_monitor *limit_monitor_free(struct limit_monitor *limit_monitor); /* accepts NULL, returns NULL */
 
 /*
- * One look. |now| is in milliseconds and never goes back. |*ret| and all in it are valid until the next look. With
- * GUARD_OFF nothing is violated, and violations that were reported before are gone.
+ * One poll. |now| is in milliseconds and never decreases. |*ret| and all in it are valid until the next poll. With
+ * GUARD_OFF there are no violations, and those reported before are in |gone|.
  */
 void limit_monitor_poll(struct limit_monitor *limit_monitor, enum guard_mode mode,
         const struct limit_monitor_allocation *allocations, size_t n_allocations, const struct mps_status *status,

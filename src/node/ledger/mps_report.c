@@ -9,7 +9,7 @@
 
 #define PODS_OF_A_USER ((size_t)4)
 
-/* What was reported of one daemon. */
+/* The state of one daemon as it was reported last. */
 struct reported {
         char *name;
         enum mps_state state;
@@ -75,7 +75,7 @@ static char *pods_of(const struct mps_report *report, const struct mps_daemon_st
         return xstrdup(text.data);
 }
 
-/* On the node, and on the pods of the daemon's units. */
+/* Reports an event on the node, and one on each pod that holds a part of the daemon's units. */
 static void mps_report_report_all(const struct mps_report *report, const struct mps_daemon_status *daemon,
         enum node_event event, const char *what, const char *detail)
 {
@@ -125,7 +125,7 @@ static void report_notice(const struct mps_report *report, const struct mps_daem
         mps_report_report_all(report, daemon, NODE_EVENT_MPS_NOTICE, "needs attention", daemon->notice);
 }
 
-/* A status comes with every client; who holds the unit is looked up only where there is something to report. */
+/* A status arrives with every client, so the holders of the unit are looked up only for a report. */
 static bool is_news(const struct mps_daemon_status *daemon, const struct reported *previous)
 {
         return !previous || previous->state != daemon->state || !text_is_same(previous->notice, daemon->notice);
@@ -177,8 +177,8 @@ static void add_pods_of_user(struct strbuf *text, const struct mps_status *statu
 }
 
 /*
- * Once for each time that it fills; |daemon| has it alone, NULL: all that have none. A supervisor that has just started
- * may not have looked yet: that is not reported.
+ * Reports once each time that the shared memory fills. |daemon| is its only user; NULL: it is that of all daemons
+ * without their own. Nothing is reported before the supervisor has read its size.
  */
 static bool report_shm(const struct mps_report *report, const struct mps_status *status, const struct mps_shm *shm,
         const struct mps_daemon_status *daemon, bool was_full)
@@ -242,7 +242,10 @@ void mps_report_status(struct mps_report *report, const struct mps_status *statu
         report->n_reported = status->n_daemons;
 }
 
-/* The pod of a process without an allocation has a UID only; then the node has to do. */
+/*
+ * Reports nothing if only the UID of the pod is known, as for a process without an allocation: the event on the node
+ * must suffice.
+ */
 static void report_pod(const struct mps_report *report, const struct limit_violation *violation, enum node_event event,
         const char *text)
 {

@@ -290,8 +290,8 @@ static struct mps_resource *mps_resources_add_resource(
 }
 
 /*
- * Hands the allocations of one name over: each to the resource that has its unit, or to the first where none has it, as
- * while the unit is not on the node. |main| is NULL where the name is not shared by MPS any more.
+ * Moves the allocations of one resource name: each to the resource that has its unit; or to the first one if none has
+ * it, for example while the unit is missing. |main| is NULL if the name is no longer shared by MPS.
  */
 static void hand_over(const struct mps_resources *resources, struct mps_resource *main, struct mps_resource *draining,
         size_t n_draining, struct mps_resource *previous, size_t n_previous)

@@ -43,7 +43,10 @@ void mps_resources_init(struct mps_resources *resources, const struct ledger_opt
 void mps_resources_close(struct mps_resources *resources, struct closing *closing);
 void mps_resources_done(struct mps_resources *resources); /* when all of |closing| has closed */
 
-/* The resources of the plan; their allocations stay, or are read. The previous plan must be valid during the call. */
+/*
+ * Takes the resources of |plan|; their allocations stay, or are read from the files. The previous plan must be valid
+ * during the call.
+ */
 void mps_resources_apply(struct mps_resources *resources, const struct plan *plan);
 /* Another agent serves. Nothing is written any more. */
 void mps_resources_forget(struct mps_resources *resources);
@@ -53,7 +56,7 @@ struct mps_resource *mps_resources_all(const struct mps_resources *resources, si
 size_t mps_resources_count(const struct mps_resources *resources);
 /* The one that does not drain. By name, because a caller may still have the resource of the previous plan; or NULL. */
 struct mps_resource *mps_resources_find(const struct mps_resources *resources, const char *name);
-/* The same, unless only one that drains has the first of the ids. */
+/* Like mps_resources_find(), but returns the draining resource if only that one has the first of the ids. */
 struct mps_resource *mps_resources_find_for(
         const struct mps_resources *resources, const char *name, const char *const *ids, size_t n_ids);
 
@@ -76,7 +79,7 @@ unsigned int mps_resource_replicas(
 void mps_resources_note_change(struct mps_resources *resources, struct mps_resource *shared);
 /* Daemons have changed: decides again which ids are unavailable. */
 void mps_resources_update(struct mps_resources *resources);
-/* The same for the resources that have the unit, whose health has changed, with on_change() for each. */
+/* The health of the unit has changed: updates the resources that have the unit, and calls on_change() for each. */
 void mps_resources_update_unit(struct mps_resources *resources, const char *uuid);
 
 /*

@@ -24,7 +24,7 @@ static const struct mps_resource *find_owner(const struct mps_resources *resourc
 
 #define UUID_CHARACTERS "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-"
 
-/* The UUID in |texts| that the node does not have now; NULL: none, or they name a unit that it has. */
+/* The UUID in |texts| of a unit that the node lacks now; NULL: no UUID, or also one of a unit that it has. */
 static const char *find_away(const struct inventory *inventory, struct arena *arena, const char *texts)
 {
         const char *away = NULL;
@@ -74,7 +74,7 @@ static const struct mps_resource *find_by_answer(
 }
 
 /*
- * Which of the resources of one name an entry of kubelet's belongs to:
+ * Finds the one of several resources of the same name to which an entry of kubelet's belongs:
  *
  *   1. the one that has its allocation
  *   2. if our record of that was lost: the one that has the unit in our answer, as kubelet's checkpoint has it

@@ -10,7 +10,7 @@
 /* A pod's further containers and mounts are ignored. */
 #define CONTAINERS_MAX ((size_t)128)
 #define MOUNTS_MAX ((size_t)512)
-/* How many pods are remembered; then they are read once more. */
+/* At most so many pods are remembered; then all are forgotten and read again. */
 #define PODS_MAX ((size_t)4096)
 
 static bool has_own_shm(const json_t *container)

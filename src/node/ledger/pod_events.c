@@ -45,7 +45,10 @@ static bool is_reported(const struct report *report, const struct holder *holder
         return false;
 }
 
-/* An init container has no pod's name here; while one runs, no other container of its pod does. */
+/*
+ * A holder without the pod's name is an init container; it is skipped. While it runs, no other container of its pod
+ * does.
+ */
 static void report_to(struct report *report, const struct holder *holder)
 {
         struct node_event_pod pod;

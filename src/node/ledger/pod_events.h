@@ -16,7 +16,7 @@ void pod_events_init(struct pod_events *pod_events, struct ledger_core *core);
 /* Open events are not reported. */
 void pod_events_forget(struct pod_events *pod_events);
 
-/* An event for each pod that holds a part of the unit, as soon as kubelet has said which these are. */
+/* Sends an event for each pod that holds a part of the unit, after kubelet's next answer. */
 void pod_events_report(struct pod_events *pod_events, const char *unit, enum node_event event, const char *text);
 
 /* The pods that hold a part of the unit under MPS, for a log: "namespace/name, …", or "". The caller frees. */

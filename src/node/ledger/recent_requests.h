@@ -38,8 +38,8 @@ void recent_requests_forget_before(struct recent_requests *requests, int64_t tim
 bool recent_requests_have(const struct recent_requests *requests, const char *resource, const char *device);
 
 /*
- * Adds to |held|, with copies in |arena|, those that neither the record nor, with |by_list|, the newest list can have,
- * and forgets the others.
+ * Adds to |held|, with copies in |arena|, the requests that are too new for kubelet's checkpoint and, with |by_list|,
+ * for its newest list. Forgets the others.
  */
 size_t recent_requests_take(struct recent_requests *requests, bool by_list, uint64_t n_questions, struct arena *arena,
         struct rollout_held *held);

@@ -34,7 +34,7 @@ static void several_forget_reported(struct several *several)
         arena_done(&several->arena);
 }
 
-/* How many are new. They are reported if |reports|. */
+/* Returns the number of new faults, and reports them if |reports|. */
 static size_t several_poll(struct several *several, bool reports)
 {
         const struct ledger_core *core = several->core;

@@ -51,9 +51,9 @@ static void add_monitored(const struct violations *violations, const struct mps_
 }
 
 /*
- * The pods that were named at Prepare, and one that is not known: kubelet does not ask again when another pod uses the
- * same claim, so any pod that has no allocation on that unit may be one of these. While a unit is away its claims are
- * not.
+ * Adds the claim's allocation for each pod that was named at Prepare, and once for an unknown pod: kubelet does not
+ * call Prepare again when another pod uses the same claim, so each pod without an allocation on that unit may be one of
+ * them. Claims of a missing unit are guesses, too.
  */
 static void add_claimed(const struct ledger_core *core, const struct ledger_claim_state *state,
         struct limit_monitor_allocation *allocations, size_t *n_allocations)
@@ -116,7 +116,9 @@ static enum guard_mode guard_mode(const struct ledger_core *core)
         size_t count;
         const struct mps_resource *all = mps_resources_all(&core->resources, &count);
 
-        /* Where there is no present sharing policy, allocations under a previous one are monitored under that one. */
+        /*
+         * Without a present sharing policy, allocations under a previous one are monitored by the previous guard mode.
+         */
         for (size_t i = 0; !mps && i < count; i++)
                 if (all[i].is_draining)
                         mps = all[i].resource->units[0].shared->section;

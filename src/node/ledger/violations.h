@@ -36,11 +36,11 @@ void violations_done(struct violations *violations);
 /* Another agent serves: no violation stands. */
 void violations_forget(struct violations *violations);
 
-/* A request is being answered: who its processes belong to is not known before kubelet is asked again. */
+/* A request is being answered: the owner of its processes is unknown until kubelet's next list. */
 void violations_note_allocation(struct violations *violations);
 
 /* The supervisor's status has changed; |reason|: why there is none. */
 void violations_note_status(struct violations *violations, const char *reason);
 
-/* As ledger_measure(). */
+/* Like ledger_measure(). */
 void violations_measure(const struct violations *violations, struct ledger_measures *ret);

@@ -16,7 +16,7 @@ struct maker {
 
 /* ---- what is unknown ---- */
 
-static double known(uint64_t value, double scale)
+static double page_number(uint64_t value, double scale)
 {
         return value == GPU_VALUE_UNKNOWN ? NAN : (double)value * scale;
 }
@@ -94,7 +94,7 @@ static size_t list_processes(const struct maker *maker, const struct gpu_sample 
                 if (page_is_of(maker->facts->usage, process, share))
                         list[count++] = (struct report_process){.pid = process->pid,
                                 .name = process->is_visible ? page_name_of(maker, process->pid) : NULL,
-                                .memory_used = known(process->memory, 1),
+                                .memory_used = page_number(process->memory, 1),
                                 .sm = known_percent(process->sm_percent)};
         }
         *ret = list;
@@ -122,7 +122,7 @@ static bool page_has_hidden(const struct node_usage_view *usage, const char *uui
         return false;
 }
 
-/* Without processes it uses nothing, unless some are hidden, which may be its own; usage_metrics.c says the same. */
+/* A pod without processes uses nothing, unless hidden processes may be its own. The same rule is in usage_metrics.c. */
 static void page_add_used(const struct maker *maker, const struct usage_row *row, const struct gpu_sample *sample,
         bool some_are_hidden, struct report_share *share)
 {
@@ -137,7 +137,7 @@ static void page_add_used(const struct maker *maker, const struct usage_row *row
                 return;
         }
         if (is_read) {
-                share->memory_used = known(used->memory, 1);
+                share->memory_used = page_number(used->memory, 1);
                 share->sm = known_percent(used->sm_percent);
                 share->memory_controller = known_percent(used->memory_percent);
         }
@@ -194,7 +194,7 @@ static void add_others(const struct maker *maker, struct report_unit *unit, cons
                 if (used->kind == USAGE_POD || !used->n_processes || strcmp(used->unit, unit->uuid) != 0)
                         continue;
                 *other = (struct report_other){.by = usage_kind_name(used->kind),
-                        .memory_used = known(used->memory, 1),
+                        .memory_used = page_number(used->memory, 1),
                         .sm = known_percent(used->sm_percent)};
                 other->n_processes = list_processes(maker, sample, used, &other->processes);
                 unit->n_others++; /* one of each kind at most */
@@ -305,8 +305,8 @@ static void make_unit(
         if (sample) {
                 if (sample->values[GPU_MEMORY_TOTAL] != GPU_VALUE_UNKNOWN)
                         ret->memory = (double)sample->values[GPU_MEMORY_TOTAL];
-                ret->memory_used = known(sample->values[GPU_MEMORY_USED], 1);
-                ret->utilization = known(sample->values[GPU_BUSY], 0.01);
+                ret->memory_used = page_number(sample->values[GPU_MEMORY_USED], 1);
+                ret->utilization = page_number(sample->values[GPU_BUSY], 0.01);
         }
         add_plan(maker, ret);
         add_health(maker, ret, mig ? mig->failure : gpu->failure);
@@ -327,11 +327,11 @@ static void make_gpu(const struct maker *maker, struct report_gpu *ret, const st
         ret->model = *gpu->name ? gpu->name : NULL;
         ret->memory = unless_0(gpu->memory, 1);
         if (sample) {
-                ret->memory_used = known(sample->values[GPU_MEMORY_USED], 1);
-                ret->utilization = known(sample->values[GPU_BUSY], 0.01);
-                ret->temperature = known(sample->values[GPU_TEMPERATURE], 1);
-                ret->power = known(sample->values[GPU_POWER], 0.001);
-                ret->power_limit = known(sample->values[GPU_POWER_LIMIT], 0.001);
+                ret->memory_used = page_number(sample->values[GPU_MEMORY_USED], 1);
+                ret->utilization = page_number(sample->values[GPU_BUSY], 0.01);
+                ret->temperature = page_number(sample->values[GPU_TEMPERATURE], 1);
+                ret->power = page_number(sample->values[GPU_POWER], 0.001);
+                ret->power_limit = page_number(sample->values[GPU_POWER_LIMIT], 0.001);
         }
         ret->n_units = has_devices ? MIN(gpu->n_mig_devices, (size_t)REPORT_UNITS_MAX) : 1;
         ret->units = units = ARENA_ARRAY(maker->arena, struct report_unit, ret->n_units);

@@ -1,7 +1,7 @@
 /*
  * The page of this node (node/report/node_page.h), made of what the agent has anyway: inventory, plan, health, what was
- * granted and what is used. Pure but for the names of processes, which are read from /proc. `warpshare top` makes the
- * same page of the driver, where there is no agent: then there is neither plan nor health.
+ * granted and what is used. Pure but for the names of processes, which are read from /proc. Without an agent,
+ * `warpshare top` makes the same page from the driver alone, without plan and health.
  */
 #pragma once
 
@@ -13,11 +13,11 @@
 #include "node/report/node_page.h"
 
 struct node_facts {
-        const char *node;                       /* its name; NULL: unknown, as the next two */
-        const char *agent;                      /* its version */
-        const char *configuration;              /* its name */
-        const struct inventory *inventory;      /* NULL: there is none yet */
-        const struct plan *plan;                /* the same */
+        const char *node;                       /* its name; NULL: unknown */
+        const char *agent;                      /* its version; NULL: unknown */
+        const char *configuration;              /* its name; NULL: unknown */
+        const struct inventory *inventory;      /* NULL: none yet */
+        const struct plan *plan;                /* NULL: none yet */
         const struct device_list *const *lists; /* of each resource of the plan, NULL where none is sent to kubelet */
         const struct unit_health *health;       /* NULL: not known */
         const struct node_usage_view *usage;    /* never NULL */
@@ -25,10 +25,10 @@ struct node_facts {
         size_t n_claims;
         const struct node_event_record *events; /* the newest last */
         size_t n_events;
-        int64_t now_ms;        /* since the epoch */
-        uint64_t monotonic_ms; /* the same moment, on the clock of samples */
-        bool has_history;      /* wanted, as the next */
-        bool has_processes;
+        int64_t now_ms;          /* since the epoch */
+        uint64_t monotonic_ms;   /* the same moment, on the clock of samples */
+        bool has_history;        /* the page includes the history */
+        bool has_processes;      /* the page includes the processes */
         const char *system_root; /* that has /proc */
 };
 

@@ -19,8 +19,8 @@ struct node_pod_labels *node_pod_labels_new(
 const char *const *node_pod_labels_names(const struct node_pod_labels *labels);
 
 /*
- * The values, in the order of the names, NULL where the pod has none; NULL: it has none of them. Valid until the loop
- * goes on.
+ * The values, in the order of the names, NULL where the pod lacks the label; NULL: it lacks all of them. Valid until
+ * the caller returns to the loop.
  */
 const char *const *node_pod_labels_find(
         const struct node_pod_labels *labels, const char *pod_namespace, const char *pod);

@@ -58,8 +58,8 @@ static const char *make_key(struct arena *arena, const struct holder *holder, co
 static void usage_add_allocation(struct owners *owners, const struct resource *resource,
         const struct ledger_allocation *allocation, struct arena *arena)
 {
-        static const struct holder nobody;
-        const struct holder *holder = allocation->holder ? allocation->holder : &nobody;
+        static const struct holder unknown;
+        const struct holder *holder = allocation->holder ? allocation->holder : &unknown;
         struct usage_owner owner = {.unit = allocation->allocation->unit,
                 .pod_uid = holder->pod_uid,
                 .key = make_key(arena, holder, allocation->allocation->id),
@@ -135,8 +135,8 @@ static void usage_add_claims(struct owners *owners, const struct ledger *ledger,
 }
 
 /*
- * The unit of the device, where its id says which that is: under MPS an allocation may be bound to another, and it has
- * one pod, so a second one that kubelet gave the device to has the unit of the id.
+ * The unit of the device by its id, or NULL. Under MPS the allocation may be bound to another unit, so the id counts
+ * only for a second pod to which kubelet gave the same device, since the allocation has one pod.
  */
 static const struct unit *unit_of(const struct resource *resource, const char *id, bool is_second)
 {
@@ -146,7 +146,7 @@ static const struct unit *unit_of(const struct resource *resource, const char *i
         return unit && unit->shared && resource->strategy == SHARING_MPS && !is_second ? NULL : unit;
 }
 
-/* The name of the resource is left out: of what has no limits nobody asks, and it would be the longest label of all. */
+/* The resource name is left out: it matters only for limits, and would be the longest label of all. */
 static void usage_add_containers(struct owners *owners, const struct plan *plan,
         const struct holder_devices *containers, size_t n_containers, struct arena *arena)
 {

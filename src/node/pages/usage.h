@@ -1,7 +1,7 @@
 /*
- * Who uses what on this node: the monitor's samples, joined to what the ledger gave, by device plugin and by DRA. Names
- * of pods of DRA claims are the API server's, in the claims. Names of pods that were given nothing by MPS or DRA are
- * kubelet's: it is asked for its list, seldom, when a pod with processes has no name.
+ * GPU use by pod on this node: the monitor's samples, joined to the ledger's allocations by device plugin and DRA.
+ * Names of pods of DRA claims come from the API server, in the claims. Names of pods without a share by MPS or DRA come
+ * from kubelet's list, which is requested, seldom, when a pod with processes has no name.
  */
 #pragma once
 
@@ -24,7 +24,7 @@ struct node_usage *node_usage_free(struct node_usage *usage); /* accepts NULL, r
 bool node_usage_add(struct node_usage *usage, struct gpu_samples *samples, struct ledger *ledger,
         const struct plan *plan, bool may_ask);
 
-/* All of it, in |arena|, valid until the loop goes on. */
+/* In |arena|, valid until the caller returns to the loop. */
 struct node_usage_view {
         const struct usage *usage;            /* for the past; NULL: nothing is sampled */
         const struct gpu_samples *samples;    /* NULL: none yet */
@@ -36,8 +36,8 @@ struct node_usage_view {
         size_t n_shares;
         const pid_t *servers; /* of MPS */
         size_t n_servers;
-        bool is_listed; /* kubelet has said who holds what; else of what is not under MPS nobody is known */
+        bool is_listed; /* kubelet has listed the holders; else holders without MPS are unknown */
 };
-/* |usage| NULL: nothing is sampled; there is what was given. */
+/* |usage| NULL: nothing is sampled; the view has allocations only. */
 void node_usage_look(const struct node_usage *usage, const struct ledger *ledger, const struct plan *plan,
         struct arena *arena, struct node_usage_view *ret);

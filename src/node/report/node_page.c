@@ -28,7 +28,8 @@ static bool node_page_is_any(const char *text UNUSED)
 }
 
 /*
- * The page is shown in terminals, and parts of it come from tenants: it is cleaned, so that one name does not cost it.
+ * Accepts each text and cleans it. The page is shown in terminals, and parts of it come from tenants: one bad name must
+ * not make the whole page invalid.
  */
 static const struct json_text any = {node_page_is_any, REPORT_TEXT_MAX, "text of at most ", true};
 

@@ -150,8 +150,8 @@ extern const struct json_shape report_gpu_shape;
 extern const struct json_shape report_event_shape;
 
 /*
- * The replicas of a unit that pods have: what the agent says, or at least what its shares add up to; NaN where neither
- * is known.
+ * The replicas of a unit that pods have: the agent's number, or at least the sum of its shares; NaN if both are
+ * unknown.
  */
 double report_unit_granted(const struct report_unit *unit);
 

@@ -9,8 +9,8 @@
 struct node_apply {
         struct node_apply_options options;
         char *path;
-        char *failed; /* for the log, as the next */
-        char *succeeded;
+        char *failed;    /* log message */
+        char *succeeded; /* log message */
         struct node_reconcile *reconcile;
 };
 

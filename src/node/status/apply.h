@@ -17,11 +17,11 @@ struct node_apply;
 struct node_watch;
 
 struct node_apply_options {
-        struct kube_client *client; /* outlives it, as the next */
-        struct node_watch *watch;   /* of that node */
+        struct kube_client *client; /* must outlive the node_apply */
+        struct node_watch *watch;   /* of that node; must outlive the node_apply */
         const char *node;
-        const char *manager; /* the field manager; borrowed, as the next */
-        const char *what;    /* for the log: "annotations" */
+        const char *manager; /* the field manager; borrowed */
+        const char *what;    /* for the log: "annotations"; borrowed */
 };
 
 struct node_apply *node_apply_new(const struct node_apply_options *options);

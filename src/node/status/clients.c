@@ -18,7 +18,7 @@ struct node_clients {
         char *reason; /* NULL: they may be here */
 };
 
-static char *say(const char *label, const char *value)
+static char *clients_reason_text(const char *label, const char *value)
 {
         return xasprintf("%s=%.*s", label, VALUE_MAX, value);
 }
@@ -29,8 +29,8 @@ char *node_clients_reason(const json_t *node)
         const char *upgrade = object_text(node, "metadata", "labels", UPGRADE_LABEL, NULL);
 
         if (client)
-                return strcmp(client, "true") == 0 ? NULL : say(CLIENT_LABEL, client);
-        return upgrade && strcmp(upgrade, UNLOADING) == 0 ? say(UPGRADE_LABEL, upgrade) : NULL;
+                return strcmp(client, "true") == 0 ? NULL : clients_reason_text(CLIENT_LABEL, client);
+        return upgrade && strcmp(upgrade, UNLOADING) == 0 ? clients_reason_text(UPGRADE_LABEL, upgrade) : NULL;
 }
 
 static void clients_on_node(const json_t *node, void *data)

@@ -21,14 +21,16 @@ struct node_watch;
 
 struct node_clients_options {
         struct node_watch *watch; /* outlives it */
-        /* They are to leave, for |reason|, "label=value"; or NULL: they may be here again. Only where this changes. */
+        /*
+         * Called when this changes. |reason| "label=value": all clients are to leave the node; NULL: they may return.
+         */
         void (*changed)(const char *reason, void *data);
         void *data;
 };
 
 struct node_clients *node_clients_new(const struct node_clients_options *options);
 
-/* Whether that Node tells the clients to leave: the label and its value, for the caller to free; NULL: no. */
+/* If the Node's label requires all clients to end: the label and its value, for the caller to free; else NULL. */
 char *node_clients_reason(const json_t *node);
 
 /* No callback after this. Accepts NULL, returns NULL. */

@@ -9,7 +9,7 @@
 
 #define TEXT_SIZE 256
 
-static const char *effect(const struct gpu_hang *hang)
+static const char *hang_effect(const struct gpu_hang *hang)
 {
         if (hang->is_waited_for)
                 return "until the driver answers, the last known health of each GPU stays";
@@ -24,7 +24,7 @@ static void hangs_report(const struct gpu_hang *hang, struct node_events *events
 
         hang_print(&hang->call, text, sizeof(text));
         node_events_report(events, NODE_EVENT_NVML_CALL_HANGS, "%s has not returned for %" PRIu64 " s: %s", text,
-                hang_seconds(&hang->call, now_ms), effect(hang));
+                hang_seconds(&hang->call, now_ms), hang_effect(hang));
 }
 
 void node_hangs_report(const struct gpu_hang *hang, bool has_returned, struct node_events *events)
@@ -37,7 +37,7 @@ void node_hangs_report(const struct gpu_hang *hang, bool has_returned, struct no
         if (!has_returned) {
                 log_error("a call into NVML does not return", LOG_STR("event", node_event_reason(event)),
                         LOG_STR("call", hang->call.call), LOG_STR("gpu", gpu),
-                        LOG_UINT("seconds", hang_seconds(&hang->call, now_ms)), LOG_STR("effect", effect(hang)));
+                        LOG_UINT("seconds", hang_seconds(&hang->call, now_ms)), LOG_STR("effect", hang_effect(hang)));
                 hangs_report(hang, events, now_ms);
                 return;
         }
@@ -69,6 +69,6 @@ char *node_hangs_explain(const struct gpu_hang *hangs, size_t n_hangs, uint64_t 
                 if (hangs[i].is_waited_for)
                         worst = &hangs[i];
         hang_print(&worst->call, text, sizeof(text));
-        return xasprintf(
-                "%s has not returned for %" PRIu64 " s: %s", text, hang_seconds(&worst->call, now_ms), effect(worst));
+        return xasprintf("%s has not returned for %" PRIu64 " s: %s", text, hang_seconds(&worst->call, now_ms),
+                hang_effect(worst));
 }

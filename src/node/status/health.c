@@ -213,22 +213,22 @@ static struct tally count_units(const struct node_health *health)
         return tally;
 }
 
-static void health_set(struct node_verdict *verdict, enum node_status status, const char *reason, const char *format,
-        ...) PRINTF_LIKE(4, 5);
+static void health_set(struct node_condition *condition, enum node_status status, const char *reason,
+        const char *format, ...) PRINTF_LIKE(4, 5);
 
 static void health_set(
-        struct node_verdict *verdict, enum node_status status, const char *reason, const char *format, ...)
+        struct node_condition *condition, enum node_status status, const char *reason, const char *format, ...)
 {
         va_list args;
 
-        verdict->status = status;
-        verdict->reason = reason;
+        condition->status = status;
+        condition->reason = reason;
         va_start(args, format);
-        vsnprintf(verdict->message, sizeof(verdict->message), format, args);
+        vsnprintf(condition->message, sizeof(condition->message), format, args);
         va_end(args);
 }
 
-static void judge_without_plan(const struct node_health *health, struct node_verdict *ret)
+static void condition_without_plan(const struct node_health *health, struct node_condition *ret)
 {
         if (health->unavailable)
                 health_set(ret, NODE_NOT_READY, "NVMLUnavailable", "NVML cannot be used: %s", health->unavailable);
@@ -239,7 +239,7 @@ static void judge_without_plan(const struct node_health *health, struct node_ver
                         "the GPUs have not been read yet, or it is not known yet which MIG configuration they are to have");
 }
 
-static void judge_plan(const struct node_health *health, struct node_verdict *ret)
+static void condition_of_plan(const struct node_health *health, struct node_condition *ret)
 {
         struct tally tally = count_units(health);
 
@@ -260,11 +260,11 @@ static void judge_plan(const struct node_health *health, struct node_verdict *re
                         tally.n_units, health->plan->n_resources);
 }
 
-void node_health_judge(const struct node_health *health, struct node_verdict *ret)
+void node_health_condition(const struct node_health *health, struct node_condition *ret)
 {
         if (health->plan)
-                judge_plan(health, ret);
+                condition_of_plan(health, ret);
         else
-                judge_without_plan(health, ret);
+                condition_without_plan(health, ret);
         text_clean(ret->message);
 }

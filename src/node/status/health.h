@@ -1,20 +1,18 @@
 /*
- * What is well and what is not on this node, and what that comes to: which changes of health are to be reported, and
- * whether the node can share a GPU. Pure: no clock, no API, no log.
+ * The health of the node's units: which changes are to be reported, and whether the node can share a GPU. Pure: no
+ * clock, no API, no log.
  *
  * Health is read from the agent's table (gpu/unit_health.h) at the end of a turn of the loop: in the turn of an
- * inventory the table is complete only then. What is not as it was at the end of the turn before has changed. A unit
- * that the inventory does not have is reported when it becomes unhealthy, and never as healthy.
+ * inventory the table is complete only then. A unit has changed if its health differs from the end of the turn before.
+ * A unit that the inventory does not have is reported when it becomes unhealthy, and never as healthy.
  *
  * The node is
  *
- *   UNKNOWN    as long as nothing was told: an agent that has just started says neither that it is well nor that it is
- *              not
+ *   UNKNOWN    until the first report: an agent that has just started says neither ready nor not ready
  *   NOT_READY  without a plan in force (NVMLUnavailable, ChangeRefused), with a plan of no unit (NoGPU), or with none
  *              whose unit is healthy (NoHealthyGPU)
- *   READY      else. A refused change (ChangeRefused) and some unhealthy units (SomeUnhealthy) are told as its reason,
- *              since the rest serves on,
- *              and so is what is offered by DRA with less than is configured (OfferReduced)
+ *   READY      otherwise. Its reason names a refused change (ChangeRefused), some unhealthy units (SomeUnhealthy), or a
+ *              DRA offer that is less than configured (OfferReduced); the other units are served
  */
 #pragma once
 
@@ -61,9 +59,9 @@ size_t node_health_end_turn(struct node_health *health, const struct node_change
 
 enum node_status { NODE_UNKNOWN, NODE_READY, NODE_NOT_READY };
 
-struct node_verdict {
+struct node_condition {
         enum node_status status;
         const char *reason; /* CamelCase */
         char message[sizeof(((struct error *)0)->text)];
 };
-void node_health_judge(const struct node_health *health, struct node_verdict *ret);
+void node_health_condition(const struct node_health *health, struct node_condition *ret);

@@ -25,7 +25,7 @@ json_t *labels_feature_owners(const json_t *pod);
 /* It has one of our own labels (node/labels/labels.h), which NVIDIA's program never writes. */
 bool labels_feature_is_ours(const json_t *object);
 
-/* What LABELS_FIELD_MANAGER applies to the node. |labels| NULL: nothing, which removes all of its labels. */
+/* The object that LABELS_FIELD_MANAGER applies to the node. |labels| NULL: one that removes all of its labels. */
 json_t *labels_node_object(const char *node, json_t *labels);
 char *labels_node_path(const char *node);
 

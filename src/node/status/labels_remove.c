@@ -121,7 +121,7 @@ static void on_feature(const struct kube_answer *answer, void *data)
 {
         struct removing *removing = data;
 
-        if (answer->error && answer->status == 404) /* or there is no such kind */
+        if (answer->error && answer->status == 404) /* the object or its kind does not exist */
                 report_feature(removing, LABELS_ABSENT, "");
         else if (answer->error)
                 report_feature(removing, LABELS_UNSEEN, answer->error->text);

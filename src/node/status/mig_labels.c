@@ -21,8 +21,8 @@ struct mig_labels {
         char config[MIG_CONFIG_NAME_SIZE];
         bool evict;
         enum mig_state first_state;
-        bool has_told;
-        struct kube_call *call; /* the first reading: the watch may have told its listeners long ago */
+        bool has_reported;
+        struct kube_call *call; /* the first reading: the watch may have reported the node before we listened */
         uv_timer_t timer;
         struct backoff backoff;
         struct complaint trouble;
@@ -133,9 +133,9 @@ void mig_labels_put(struct mig_labels *labels, enum mig_state state, const char 
 {
         json_t *object;
 
-        if (!labels->is_known || (state == MIG_STATE_NONE && !labels->has_told))
+        if (!labels->is_known || (state == MIG_STATE_NONE && !labels->has_reported))
                 return;
-        labels->has_told = true;
+        labels->has_reported = true;
         object = json_pack("{s:s, s:s, s:{s:s}}", "apiVersion", "v1", "kind", "Node", "metadata", "name", labels->node);
         if (state != MIG_STATE_NONE)
                 json_object_set_new(object_make(object, "metadata", "labels", NULL), MIG_STATE_LABEL,

@@ -1,9 +1,9 @@
 /*
- * What the node's labels say of its MIG configuration (mig/manager.h), and the state that is told there. It decides
+ * The node's labels about MIG (mig/manager.h): reads the wanted configuration, and reports the state. It decides
  * nothing.
  *
- * The state and its reason are kept on the node: what somebody else writes there is put back. As long as there is
- * nothing to tell, the label stays as it is.
+ * State and reason are restored on the node if another client changes them. Until the first state is reported, the
+ * state label stays as it is.
  */
 #pragma once
 
@@ -19,8 +19,8 @@ struct mig_labels;
 struct node_watch;
 
 struct mig_labels_options {
-        struct kube_client *client; /* outlives it, as the next */
-        struct node_watch *watch;   /* of that node */
+        struct kube_client *client; /* must outlive the mig_labels */
+        struct node_watch *watch;   /* of that node; must outlive the mig_labels */
         const char *node;
         void (*changed)(void *data); /* a label has changed, or they are known now */
         void *data;

@@ -90,8 +90,8 @@ static void reconcile_rest(struct node_reconcile *reconcile)
                 reconcile_enter(reconcile, RESTING, node_reconcile_rest(refresh_ms, (uint32_t)uv_hrtime()));
 }
 
-/* Something else is wanted, or may be. */
-static void reconcile_judge(struct node_reconcile *reconcile)
+/* Schedules a write if the wanted value differs from the one that was accepted last. */
+static void reconcile_schedule(struct node_reconcile *reconcile)
 {
         const struct node_reconcile_options *options = &reconcile->options;
         const json_t *accepted = reconcile->is_accepted ? reconcile->written : NULL;
@@ -130,7 +130,7 @@ void node_reconcile_done(struct node_reconcile *reconcile, const struct error *e
                 reconcile->is_accepted = true;
                 reconcile->backoff.failures = 0;
                 reconcile_rest(reconcile);
-                reconcile_judge(reconcile);
+                reconcile_schedule(reconcile);
         }
         reconcile_report(reconcile, error);
 }
@@ -152,7 +152,7 @@ void node_reconcile_put(struct node_reconcile *reconcile, json_t *wanted)
         json_decref(reconcile->wanted);
         reconcile->wanted = wanted;
         if (!is_same)
-                reconcile_judge(reconcile);
+                reconcile_schedule(reconcile);
 }
 
 /* ---- restoring ---- */
@@ -224,7 +224,7 @@ static void reconcile_begin(struct node_reconcile *reconcile)
         reconcile->backoff.failures = 0;
         if (reconcile->options.watch)
                 node_watch_listen(reconcile->options.watch, &reconcile->listener);
-        reconcile_judge(reconcile);
+        reconcile_schedule(reconcile);
 }
 
 static void reconcile_end(struct node_reconcile *reconcile)

@@ -1,7 +1,7 @@
 /*
  * Keeps one thing in the cluster as it is wanted: writes it, retries what failed, writes it again at intervals, and
- * restores it if somebody removed or changed it, or if the node was created again. Labels, annotations, condition and
- * taint are kept so.
+ * restores it if another client removed or changed it, or if the node was created again. Labels, annotations, condition
+ * and taint are kept so.
  *
  * It does not know what the thing is, where it is, or how it is written: for it the thing is a JSON value. Its owner
  * writes a value, in one request or several, and says whether a node still has it.
@@ -19,7 +19,7 @@
  *
  *     right ──the node does not have it──► waiting ──its time──► restored ──► right, or waiting once more
  *       ▲                                     │
- *       └────────────it has it────────────────┘  our own change was on its way, or somebody was faster
+ *       └────────────it has it────────────────┘  our own change was on its way, or another client restored it
  *
  * To avoid fighting with another writer, that wait doubles from NODE_RECONCILE_MS to NODE_RECONCILE_MAX_MS, and starts
  * again after NODE_RECONCILE_CALM_MS without anything to restore. The length of the wait is computed by a pure
@@ -52,8 +52,8 @@ uint64_t node_reconcile_wait(const struct node_reconcile_pace *pace, uint64_t no
 void node_reconcile_count(struct node_reconcile_pace *pace, uint64_t now_ms);
 
 /*
- * How long to wait before it is written again: four fifths of |refresh_ms| to all of it, by chance. After an outage all
- * nodes write within the same seconds, and must not do so at each interval from then on.
+ * How long to wait before the next refresh: a random time from four fifths of |refresh_ms| to all of it. After an
+ * outage all nodes write within the same seconds, and must not do so at each interval from then on.
  */
 uint64_t node_reconcile_rest(uint64_t refresh_ms, uint32_t random);
 
@@ -68,7 +68,7 @@ struct node_reconcile_options {
         uint64_t retry_ms;        /* the first pause after a failure, which doubles up to the next */
         uint64_t retry_limit_ms;
         uint64_t refresh_ms; /* written again after this at most (node_reconcile_rest()); 0: never */
-        /* For the log. Borrowed, as the next two are. */
+        /* For the log: |what|, |failed| and |succeeded| are borrowed. */
         const char *what;      /* "labels" */
         const char *failed;    /* "labels cannot be published, will try again": once for each error */
         const char *succeeded; /* "labels are published": after a failure */
@@ -84,8 +84,8 @@ struct node_reconcile_options {
          */
         bool (*is_right)(const json_t *node, const json_t *written, void *data);
         /*
-         * How long |wanted| must be wanted before it replaces |accepted|, which is NULL if it is not known what is
-         * there. NULL: it is written in the next turn of the loop.
+         * How long |wanted| must stay the same before it replaces |accepted|, which is NULL if the present value is
+         * unknown. NULL: it is written in the next turn of the loop.
          */
         uint64_t (*settle_ms)(const json_t *accepted, const json_t *wanted, void *data);
         /*
@@ -98,7 +98,7 @@ struct node_reconcile_options {
 /* Off at first: nothing is written, and the node is not watched. */
 struct node_reconcile *node_reconcile_new(const struct node_reconcile_options *options);
 
-/* On: writes the newest value, whatever was written before. Off: ends a write under way. What is there stays. */
+/* On: writes the newest value, even if it was accepted before. Off: ends a write under way; the object stays. */
 void node_reconcile_serve(struct node_reconcile *reconcile, bool is_serving);
 
 /* |wanted| is the newest value. Takes over the reference. */
@@ -110,7 +110,7 @@ void node_reconcile_go_on(struct node_reconcile *reconcile, struct kube_call *ca
 /* The write has ended. |retry_after_ms| is what the server asked for, or 0. */
 void node_reconcile_done(struct node_reconcile *reconcile, const struct error *error, uint64_t retry_after_ms);
 
-/* The same, as the callback of a last request, whose |data| is the reconciler. */
+/* Calls node_reconcile_done(); as the callback of the last request, whose |data| is the reconciler. */
 void node_reconcile_answered(const struct kube_answer *answer, void *data);
 
 /* No callback after this. Accepts NULL, returns NULL. */

@@ -39,12 +39,12 @@ static void on_report_turn(uv_timer_t *timer)
         struct node_report *report = timer->data;
         const struct node_change *changes;
         size_t count = node_health_end_turn(report->health, &changes);
-        struct node_verdict verdict;
+        struct node_condition condition;
 
         for (size_t i = 0; report->is_serving && i < count; i++)
                 report_change(report, &changes[i]);
-        node_health_judge(report->health, &verdict);
-        node_state_set(report->state, &verdict);
+        node_health_condition(report->health, &condition);
+        node_state_set(report->state, &condition);
 }
 
 static void end_turn(struct node_report *report)

@@ -1,7 +1,7 @@
 /*
- * What the agent says about its own node to the cluster: it is told what happens, and makes of it events
- * (node/events/node_events.h) and the the condition and taint of the node (node/status/state.h). What a change is, and
- * what it comes to, is decided in node/status/health.h, at the end of each turn of the loop.
+ * Reports the state of the node to the cluster: turns changes on the node into events (node/events/node_events.h) and
+ * into the node's condition and taint (node/status/state.h). node/status/health.h decides at the end of each turn of
+ * the loop what has changed.
  *
  * Every function accepts NULL, and does nothing then.
  */
@@ -26,7 +26,7 @@ struct node_report_options {
         struct node_watch *watch;         /* or NULL */
         struct node_events *events;       /* or NULL */
         const struct config *config;      /* name, condition and taint of the node; may go */
-        /* An event for each pod that holds a part of the unit: who holds what is not known here. */
+        /* Sends an event for each pod that holds a part of the unit; only the caller knows the holders. */
         void (*report_pods)(const char *unit, enum node_event event, const char *text, void *data);
         void *data;
 };
@@ -35,8 +35,8 @@ struct node_report *node_report_new(const struct node_report_options *options);
 void node_report_close(struct node_report *report);
 
 /*
- * False at first: it only takes notes. From true on, which tells what stands against the node then, it tells what
- * happens; |events| have to serve already.
+ * False, the initial state: changes are only recorded. True reports the problems that exist then, and from then on each
+ * change; |events| must serve already.
  */
 void node_report_serve(struct node_report *report, bool is_serving);
 
@@ -45,7 +45,7 @@ void node_report_plan(struct node_report *report, const struct plan *plan); /* i
 void node_report_health_changed(struct node_report *report);                /* in the table; what, is found out */
 void node_report_unavailable(struct node_report *report, const char *reason);
 
-/* A configuration, or a plan, is refused; |reason| NULL: no more. Told once for each text. */
+/* A configuration, or a plan, is refused; |reason| NULL: no longer. Each text is reported once. */
 void node_report_config(struct node_report *report, const char *reason);
 void node_report_refused(struct node_report *report, const char *reason);
 

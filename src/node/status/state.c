@@ -34,9 +34,9 @@ static bool has_condition_or_taint(const struct node_state *state)
         return *state->condition || *state->taint_text;
 }
 
-static bool is_not_ready(const json_t *verdict)
+static bool is_not_ready(const json_t *condition)
 {
-        return text_is_same(object_text(verdict, "status", NULL), "False");
+        return text_is_same(object_text(condition, "status", NULL), "False");
 }
 
 /* ---- writing ---- */
@@ -131,9 +131,9 @@ static void write_condition(struct node_state *state, const json_t *node)
         json_decref(body);
 }
 
-static bool merge_taint(json_t *node, const struct node_state *state, const json_t *verdict)
+static bool merge_taint(json_t *node, const struct node_state *state, const json_t *condition)
 {
-        return node_taint_merge(node, *state->taint_text && is_not_ready(verdict) ? &state->taint : NULL);
+        return node_taint_merge(node, *state->taint_text && is_not_ready(condition) ? &state->taint : NULL);
 }
 
 static bool edit_taint(json_t *node, void *data)
@@ -174,10 +174,10 @@ static struct kube_call *state_write(json_t *wanted, void *data)
 
 /* ---- what a node must have ---- */
 
-static bool has_taint(const json_t *node, const struct node_state *state, const json_t *verdict)
+static bool has_taint(const json_t *node, const struct node_state *state, const json_t *condition)
 {
         json_t *copy = json_deep_copy(node);
-        bool is_changed = merge_taint(copy, state, verdict);
+        bool is_changed = merge_taint(copy, state, condition);
 
         json_decref(copy);
         return !is_changed;
@@ -234,19 +234,19 @@ struct node_state *node_state_new(const struct node_state_options *options)
         return state;
 }
 
-static json_t *make_wanted(const struct node_state *state, struct node_verdict verdict)
+static json_t *make_wanted(const struct node_state *state, struct node_condition condition)
 {
         if (!has_condition_or_taint(state))
                 return json_object();
-        text_clean(verdict.message);
-        return json_pack("{s:s, s:s, s:s}", "status", verdict.status == NODE_READY ? "True" : "False", "reason",
-                verdict.reason, "message", verdict.message);
+        text_clean(condition.message);
+        return json_pack("{s:s, s:s, s:s}", "status", condition.status == NODE_READY ? "True" : "False", "reason",
+                condition.reason, "message", condition.message);
 }
 
-void node_state_set(struct node_state *state, const struct node_verdict *verdict)
+void node_state_set(struct node_state *state, const struct node_condition *condition)
 {
-        if (state && verdict->status != NODE_UNKNOWN)
-                node_reconcile_put(state->reconcile, make_wanted(state, *verdict));
+        if (state && condition->status != NODE_UNKNOWN)
+                node_reconcile_put(state->reconcile, make_wanted(state, *condition));
 }
 
 void node_state_serve(struct node_state *state, bool is_serving)

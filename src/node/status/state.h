@@ -3,12 +3,12 @@
  * people see whether the node can share a GPU. node/status/health.h decides that.
  *
  *   condition   always there: True, False, with the reason; sent by server-side apply under a field manager of its own,
- *               so that kubelet's conditions, and anybody's, are not touched
+ *               so that kubelet's conditions, and those of others, are not touched
  *   taint       there while the node is not ready; sent with the list it was read with (node/status/taint.h)
  *
  * A node must be not ready for NODE_STATE_SETTLE_MS before it is marked: most Xids are over by then. All other changes
  * are sent at once. At least every NODE_STATE_REFRESH_MS the state is sent again, as the heartbeat of the condition.
- * node/status/reconcile.h keeps it there; if the node cannot be watched, a change by somebody else stays until the
+ * node/status/reconcile.h keeps it there; if the node cannot be watched, a change by another client stays until the
  * heartbeat.
  *
  * Without either option it reads the node once, and removes what an earlier agent left. A stop leaves both as they are:
@@ -42,13 +42,13 @@ struct node_state_options {
 struct node_state *node_state_new(const struct node_state_options *options);
 
 /*
- * False at first: nothing is read or sent. Once true, the newest verdict is enforced, whatever others do to the node.
+ * False at first: nothing is read or sent. Once true, the newest state is enforced against changes by other clients.
  * Accepts NULL.
  */
 void node_state_serve(struct node_state *state, bool is_serving);
 
-/* Accepts NULL. The verdict NODE_UNKNOWN changes nothing. */
-void node_state_set(struct node_state *state, const struct node_verdict *verdict);
+/* Accepts NULL. The status NODE_UNKNOWN changes nothing. */
+void node_state_set(struct node_state *state, const struct node_condition *condition);
 
 /* Accepts NULL. */
 void node_state_close(struct node_state *state);

@@ -2,9 +2,9 @@
  * A taint of ours among the taints of a node. Pure: it changes a Node object from the API server. The caller sends it
  * back with its resourceVersion, since the list is replaced as a whole.
  *
- * The annotation NODE_TAINT_ANNOTATION says which taint is ours, as key=value:effect. So a taint of somebody else is
- * never changed, even if it has our key and effect (the API server allows only one taint per key and effect): theirs
- * then serves as ours. The same holds for a taint whose value somebody changed. And an agent with another option, and
+ * The annotation NODE_TAINT_ANNOTATION says which taint is ours, as key=value:effect. So a taint of another client is
+ * never changed, even if it has our key and effect (the API server allows only one taint per key and effect): it then
+ * serves as ours. The same holds for a taint whose value another client changed. And an agent with another option, and
  * uninstall, find the taint that we set.
  */
 #pragma once

@@ -15,8 +15,8 @@ struct node_watch {
         char *uid; /* NULL: not seen yet */
         struct kube_watch *watch;
         struct list listeners;
-        unsigned int round; /* of telling */
-        bool is_telling;
+        unsigned int round; /* number of the newest report */
+        bool is_reporting;
         bool is_closed; /* a callback is running: free the memory after it */
 };
 
@@ -67,12 +67,12 @@ static void node_watch_report(struct node_watch *watch, enum what what, const vo
         struct node_listener *listener;
 
         watch->round++;
-        watch->is_telling = true;
+        watch->is_reporting = true;
         while ((listener = next_listener(watch))) {
                 listener->reported = watch->round;
                 report_one(listener, what, of);
         }
-        watch->is_telling = false;
+        watch->is_reporting = false;
         if (watch->is_closed)
                 free_watch(watch);
 }
@@ -159,7 +159,7 @@ struct node_watch *node_watch_close(struct node_watch *watch)
         assert(list_is_empty(&watch->listeners));
         watch->watch = kube_watch_close(watch->watch);
         watch->is_closed = true;
-        if (!watch->is_telling)
+        if (!watch->is_reporting)
                 free_watch(watch);
         return NULL;
 }

@@ -25,7 +25,7 @@ void usage_ring_put(struct usage_ring *ring, uint64_t minute, uint32_t value);
 uint32_t usage_ring_peak(const struct usage_ring *ring, uint64_t minute);
 
 /*
- * The same minutes, |minute| last; USAGE_RING_NONE: none in that one. The number of them, from the first that has a
- * value on.
+ * The values of |minute|, which is the last one, and of the minutes before it, from the first that has a value. Minutes
+ * without a value are USAGE_RING_NONE. Returns their number.
  */
 size_t usage_ring_read(const struct usage_ring *ring, uint64_t minute, uint32_t ret[USAGE_RING_MINUTES]);

@@ -51,21 +51,21 @@ static const char *rows_key_of(const struct usage_owner *owner)
 }
 
 /* Two containers, or two claims, have no name in common. */
-static const char *common(bool is_first, const char *before, const char *name)
+static const char *rows_common_name(bool is_first, const char *before, const char *name)
 {
         return is_first || text_is_same(before, name) ? name : NULL;
 }
 
-static void grant(struct usage_row *row, const struct usage_owner *owner)
+static void rows_add_grant(struct usage_row *row, const struct usage_owner *owner)
 {
         const bool is_first = !row->is_granted;
 
         row->pod_namespace = owner->pod_namespace ? owner->pod_namespace : row->pod_namespace;
         row->pod = owner->pod ? owner->pod : row->pod;
-        row->container = common(is_first, row->container, owner->container);
-        row->claim = common(is_first, row->claim, owner->claim);
-        row->resource = common(is_first, row->resource, owner->resource);
-        row->tier = common(is_first, row->tier, owner->tier);
+        row->container = rows_common_name(is_first, row->container, owner->container);
+        row->claim = rows_common_name(is_first, row->claim, owner->claim);
+        row->resource = rows_common_name(is_first, row->resource, owner->resource);
+        row->tier = rows_common_name(is_first, row->tier, owner->tier);
         row->limit = owner->limit && (is_first || row->limit) ? row->limit + owner->limit : 0;
         row->replicas += owner->replicas;
         row->threads_permille += owner->threads_permille;
@@ -86,8 +86,8 @@ static void name_row(
                 row->pod = row->pod ? row->pod : owner->pod;
                 if (row->is_granted)
                         continue;
-                row->container = common(is_first, row->container, owner->container);
-                row->claim = common(is_first, row->claim, owner->claim);
+                row->container = rows_common_name(is_first, row->container, owner->container);
+                row->claim = rows_common_name(is_first, row->claim, owner->claim);
                 is_first = false;
         }
 }
@@ -159,7 +159,8 @@ size_t usage_rows(const struct usage_owner *owners, size_t n_owners, const struc
 
                 sorted[i] = owner;
                 if (owner->unit || owner->is_granted)
-                        grant(get_row(&rows, owner->unit ? owner->unit : "", owner->pod_uid, rows_key_of(owner)),
+                        rows_add_grant(
+                                get_row(&rows, owner->unit ? owner->unit : "", owner->pod_uid, rows_key_of(owner)),
                                 owner);
         }
         for (size_t i = 0; i < n_shares; i++)

@@ -1,15 +1,13 @@
 /*
- * Granted against used, with names: what node/usage/usage.h knows of pods by their UID, joined to whom the units were
- * given. Pure.
+ * Granted against used, with names: the use of each pod UID (node/usage/usage.h), joined to the allocations. Pure.
  *
- * A row is one pod on one unit. The container is known if all that the pod was given of the unit, or of this node where
- * nothing says which unit it was, belongs to one container: a process shows the id of its container, and only kubelet
- * could say which of the pod's containers that is.
+ * A row is one pod on one unit. The container is known if all allocations of the pod on the unit, or on the node if the
+ * unit is unknown, belong to one container: a process shows only the id of its container, and just kubelet could map it
+ * to one of the pod's containers.
  *
- * A pod that was given something and has no process has a row; so has a pod with processes that was given nothing. A
- * pod that has neither any more, and of which nobody here knows a name, has none: its series end. What was given to
- * nobody who is known by a UID, as an allocation of which kubelet has not said whose it is, or a claim that several
- * pods use together, has a row of its own: then sums of what was given are right.
+ * A pod has a row if it has an allocation or a process. A pod that has neither any more, and whose name is unknown, has
+ * none: its series end. An allocation without a single pod UID has a row of its own, so that the sums of allocations
+ * are right: for example one whose owner kubelet has not reported yet, or a claim that several pods use together.
  */
 #pragma once
 
@@ -25,13 +23,13 @@ struct usage_owner {
         const char *pod_namespace; /* names may be NULL, as far as they are not known */
         const char *pod;
         const char *container;
-        const char *claim;    /* the name of the ResourceClaim that it was given by */
-        const char *resource; /* NULL: not by the device plugin, or unknown */
-        const char *tier;     /* how the limits are enforced; NULL: there are none */
-        bool is_granted;      /* even though the unit is not known */
-        uint64_t limit;       /* bytes of the unit's memory; 0: none */
-        size_t replicas;      /* 0: it is not given by replicas, or unknown, as the next */
-        unsigned int threads_permille;
+        const char *claim;             /* the name of the ResourceClaim that it was given by */
+        const char *resource;          /* NULL: not by the device plugin, or unknown */
+        const char *tier;              /* how the limits are enforced; NULL: there are none */
+        bool is_granted;               /* even though the unit is not known */
+        uint64_t limit;                /* bytes of the unit's memory; 0: none */
+        size_t replicas;               /* 0: not granted by replicas, or unknown */
+        unsigned int threads_permille; /* 0: none granted, or unknown */
 };
 
 struct usage_row {

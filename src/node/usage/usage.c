@@ -20,8 +20,8 @@ struct place {
         size_t n_shares;
         size_t next; /* where the next process's share is, unless others have come or gone */
         uint64_t at_ms;
-        uint64_t energy;      /* GPU_VALUE_UNKNOWN, as the next */
-        uint64_t least_power; /* that was ever seen */
+        uint64_t energy;      /* or GPU_VALUE_UNKNOWN */
+        uint64_t least_power; /* the lowest ever seen, or GPU_VALUE_UNKNOWN */
         struct usage_past past;
 };
 
@@ -220,7 +220,7 @@ static bool has_server(const struct gpu_sample *sample, const pid_t *servers, si
 }
 
 /* A driver that does not list clients of MPS as such has no samples of them, either: they are not idle. */
-static struct gpu_process doubt(const struct gpu_process *process, bool is_beside_server)
+static struct gpu_process usage_without_activity(const struct gpu_process *process, bool is_beside_server)
 {
         struct gpu_process doubted = *process;
 
@@ -240,7 +240,8 @@ static void add_sample(struct usage *usage, const struct gpu_sample *sample, con
 
         for (size_t i = 0; i < sample->n_processes; i++) {
                 const enum usage_kind kind = usage_kind_of(&sample->processes[i], servers, n_servers);
-                const struct gpu_process process = doubt(&sample->processes[i], is_mps && kind != USAGE_MPS_SERVER);
+                const struct gpu_process process =
+                        usage_without_activity(&sample->processes[i], is_mps && kind != USAGE_MPS_SERVER);
 
                 usage_add_process(get_share(place, kind, kind == USAGE_POD ? process.pod_uid : NULL), &process);
                 add_percent(&all_sm_percent, process.sm_percent);

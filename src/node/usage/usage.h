@@ -1,12 +1,12 @@
 /*
- * Who uses what: the samples of the units (gpu/sample.h), added up for each pod on each unit. Pure: samples and time
- * in, numbers out. It does not know what was granted, nor the names of pods; agent/usage.h joins both.
+ * GPU use by pod: the samples of the units (gpu/sample.h), added up for each pod on each unit. Pure: samples and time
+ * in, numbers out. It knows neither allocations nor names of pods; node/usage/rows.h joins them.
  *
  * Example: GPU-A has 40 GiB in use. Pod P has two processes on it with 10 and 5 GiB, of which the driver says 30 % and
  * 10 % of the SMs. A login shell on the host has one with 8 GiB and no activity. Then P has a share of 15 GiB and 40 %,
- * the host one of 8 GiB and 0 %, and 17 GiB are of nobody that is known (contexts of the driver, processes that are not
- * visible here). After 5 s P has been on the GPU for 5 s and has used 2 s of its SMs. If the GPU took 500 J in that
- * time, and 50 W is the least power that it was ever seen with, 250 J are counted for activity, all of them to P.
+ * the host one of 8 GiB and 0 %, and 17 GiB are unattributed (contexts of the driver, processes that are not visible
+ * here). After 5 s P has been on the GPU for 5 s and has used 2 s of its SMs. If the GPU took 500 J in that time, and
+ * 50 W is the least power that it was ever seen with, 250 J are counted for activity, all of them to P.
  *
  * What the driver does not say of one process is not known of its share: its memory or its activity is unknown then,
  * and its counters stand still. Under MPS the driver counts activity for the MPS server alone; no source splits it
@@ -22,7 +22,7 @@
 #include "node/usage/ring.h"
 
 #define USAGE_KEEP_MS UINT64_C(600000)
-#define USAGE_GAP_MS UINT64_C(60000) /* nobody knows what happened between two samples further apart */
+#define USAGE_GAP_MS UINT64_C(60000) /* the activity between two samples further apart is unknown */
 
 enum usage_kind {
         USAGE_POD,
@@ -44,8 +44,8 @@ struct usage_share {
         unsigned int n_processes;    /* now */
         uint64_t memory;             /* bytes, or GPU_VALUE_UNKNOWN */
         uint64_t memory_peak;        /* bytes: the highest known of the last hour, in KiB */
-        unsigned int sm_percent;     /* or GPU_PERCENT_UNKNOWN, as the next */
-        unsigned int memory_percent; /* of the time of the memory controller */
+        unsigned int sm_percent;     /* or GPU_PERCENT_UNKNOWN */
+        unsigned int memory_percent; /* of the time of the memory controller, or GPU_PERCENT_UNKNOWN */
         double seconds;              /* counter: with a process on the unit */
         double sm_seconds;           /* counter: seconds times activity; negative: never known */
         double energy;               /* counter, joules, an estimate; negative: never known */
@@ -66,7 +66,7 @@ struct usage *usage_free(struct usage *usage); /* accepts NULL, returns NULL */
 /* Takes |samples|. */
 void usage_add(struct usage *usage, struct gpu_samples *samples, const pid_t *servers, size_t n_servers);
 
-/* The newest; NULL: none yet. Valid until the next usage_add(), as the next. */
+/* The newest; NULL: none yet. Valid until the next usage_add(). */
 const struct gpu_samples *usage_samples(const struct usage *usage);
 
 uint64_t usage_minute(const struct usage *usage);                                 /* of the newest sample */
@@ -76,7 +76,7 @@ const struct usage_past *usage_past(const struct usage *usage, const char *unit)
 size_t usage_shares(const struct usage *usage, struct arena *arena, const struct usage_share **ret);
 
 /*
- * What is used of the unit beyond the known memory of its processes; 0 if these say that they have more than is used,
+ * Used memory of the unit beyond the known memory of its processes; 0 if the processes report more than is used,
  * GPU_VALUE_UNKNOWN if the driver does not list them.
  */
 uint64_t usage_unattributed(const struct gpu_sample *sample);

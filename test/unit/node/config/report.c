@@ -30,28 +30,28 @@ static const struct config_status small = {.name = "small",
         .by = "label",
         .hash = "0123456789abcdef",
         .generation = 7,
-        .verdict = CONFIG_ACCEPTED};
+        .state = CONFIG_ACCEPTED};
 
 static void test_the_report_has_the_configuration_in_force_and_the_fate_of_the_newest(void **state UNUSED)
 {
         struct config_status status = small;
 
         assert_node(&status, NODE(SMALL "\"warpshare.dev/config-status\": \"accepted\""));
-        status.verdict = CONFIG_REFUSED;
+        status.state = CONFIG_REFUSED;
         status.why = "config 'small' line 3: no";
         assert_node(&status, NODE(SMALL "\"warpshare.dev/config-status\": \"refused: config 'small' line 3: no\""));
 }
 
 static void test_without_a_configuration_in_force_only_the_status_is_reported(void **state UNUSED)
 {
-        const struct config_status status = {.verdict = CONFIG_WAITING, .why = "the node's label is not known yet"};
+        const struct config_status status = {.state = CONFIG_WAITING, .why = "the node's label is not known yet"};
 
         assert_node(&status, NODE("\"warpshare.dev/config-status\": \"waiting: the node's label is not known yet\""));
 }
 
 static void test_a_text_that_is_not_utf_8_is_reported_with_replacements(void **state UNUSED)
 {
-        const struct config_status status = {.verdict = CONFIG_REFUSED, .why = "'\xff' is none"};
+        const struct config_status status = {.state = CONFIG_REFUSED, .why = "'\xff' is none"};
 
         assert_node(&status, NODE("\"warpshare.dev/config-status\": \"refused: '?' is none\""));
 }

@@ -65,14 +65,14 @@ static void assert_turn(const char *expected)
         assert_string_equal(text.data, expected);
 }
 
-static void assert_verdict(enum node_status status, const char *reason, const char *message)
+static void assert_condition(enum node_status status, const char *reason, const char *message)
 {
-        struct node_verdict verdict;
+        struct node_condition condition;
 
-        node_health_judge(health, &verdict);
-        assert_string_equal(verdict.message, message);
-        assert_string_equal(verdict.reason, reason);
-        assert_int_equal(verdict.status, status);
+        node_health_condition(health, &condition);
+        assert_string_equal(condition.message, message);
+        assert_string_equal(condition.reason, reason);
+        assert_int_equal(condition.status, status);
 }
 
 static void begin(void)
@@ -87,7 +87,7 @@ static void test_nothing_is_reported_about_a_healthy_node(void **state UNUSED)
         begin();
         set_inventory(&inventory);
         assert_turn("");
-        assert_verdict(NODE_READY, "Ready", "4 units are healthy, 2 resources are advertised");
+        assert_condition(NODE_READY, "Ready", "4 units are healthy, 2 resources are advertised");
 }
 
 static void test_each_change_of_health_is_reported_once(void **state UNUSED)
@@ -111,7 +111,7 @@ static void test_health_that_is_reported_again_after_an_inventory_is_no_change(v
         set_inventory(&inventory);
         set_unit("GPU-1", false, "fell");
         assert_turn("");
-        assert_verdict(NODE_READY, "SomeUnhealthy", "1 of 4 units are unhealthy; GPU 1 (GPU-1): fell");
+        assert_condition(NODE_READY, "SomeUnhealthy", "1 of 4 units are unhealthy; GPU 1 (GPU-1): fell");
 }
 
 static void test_a_gpu_without_a_report_after_an_inventory_is_healthy(void **state UNUSED)
@@ -174,29 +174,29 @@ static void test_names_are_for_people(void **state UNUSED)
 
 static void test_an_agent_that_has_just_started_says_nothing(void **state UNUSED)
 {
-        assert_verdict(NODE_UNKNOWN, "Starting",
+        assert_condition(NODE_UNKNOWN, "Starting",
                 "the GPUs have not been read yet, or it is not known yet which MIG configuration they are to have");
         set_inventory(&inventory);
-        assert_verdict(NODE_UNKNOWN, "Starting",
+        assert_condition(NODE_UNKNOWN, "Starting",
                 "the GPUs have not been read yet, or it is not known yet which MIG configuration they are to have");
 }
 
 static void test_a_node_without_a_plan_is_not_ready(void **state UNUSED)
 {
         node_health_set_unavailable(health, "no library");
-        assert_verdict(NODE_NOT_READY, "NVMLUnavailable", "NVML cannot be used: no library");
+        assert_condition(NODE_NOT_READY, "NVMLUnavailable", "NVML cannot be used: no library");
         set_inventory(&inventory);
-        assert_verdict(NODE_UNKNOWN, "Starting",
+        assert_condition(NODE_UNKNOWN, "Starting",
                 "the GPUs have not been read yet, or it is not known yet which MIG configuration they are to have");
         node_health_set_refused(health, "replicas: 0");
-        assert_verdict(NODE_NOT_READY, "ChangeRefused", "no plan is in force: replicas: 0");
+        assert_condition(NODE_NOT_READY, "ChangeRefused", "no plan is in force: replicas: 0");
 }
 
 static void test_a_node_whose_plan_has_no_unit_is_not_ready(void **state UNUSED)
 {
         set_inventory(&inventory);
         node_health_set_plan(health, &empty_plan);
-        assert_verdict(NODE_NOT_READY, "NoGPU", "the node has no GPU that its configuration advertises");
+        assert_condition(NODE_NOT_READY, "NoGPU", "the node has no GPU that its configuration advertises");
 }
 
 static void test_a_node_is_ready_as_long_as_one_unit_is_healthy(void **state UNUSED)
@@ -205,16 +205,16 @@ static void test_a_node_is_ready_as_long_as_one_unit_is_healthy(void **state UNU
         set_unit("GPU-0", false, "fell");
         set_unit("GPU-1", false, "burns");
         set_unit("MIG-0", false, "lost");
-        assert_verdict(NODE_READY, "SomeUnhealthy", "3 of 4 units are unhealthy; GPU 0 (GPU-0): fell");
+        assert_condition(NODE_READY, "SomeUnhealthy", "3 of 4 units are unhealthy; GPU 0 (GPU-0): fell");
         set_unit("MIG-1", false, "lost");
-        assert_verdict(NODE_NOT_READY, "NoHealthyGPU", "none of 4 units is healthy; GPU 0 (GPU-0): fell");
+        assert_condition(NODE_NOT_READY, "NoHealthyGPU", "none of 4 units is healthy; GPU 0 (GPU-0): fell");
 }
 
 static void test_a_gpu_that_is_not_in_the_plan_does_not_count(void **state UNUSED)
 {
         begin();
         set_unit("GPU-2", false, "fell");
-        assert_verdict(NODE_READY, "Ready", "4 units are healthy, 2 resources are advertised");
+        assert_condition(NODE_READY, "Ready", "4 units are healthy, 2 resources are advertised");
 }
 
 static void test_units_that_belong_to_dra_count_as_those_of_the_device_plugin(void **state UNUSED)
@@ -223,31 +223,31 @@ static void test_units_that_belong_to_dra_count_as_those_of_the_device_plugin(vo
 
         begin();
         node_health_set_plan(health, &claims_only);
-        assert_verdict(NODE_READY, "Ready", "2 units are healthy, 0 resources are advertised");
+        assert_condition(NODE_READY, "Ready", "2 units are healthy, 0 resources are advertised");
         set_unit("GPU-1", false, "fell");
-        assert_verdict(NODE_READY, "SomeUnhealthy", "1 of 2 units are unhealthy; GPU 1 (GPU-1): fell");
+        assert_condition(NODE_READY, "SomeUnhealthy", "1 of 2 units are unhealthy; GPU 1 (GPU-1): fell");
 }
 
 static void test_a_refused_change_leaves_the_node_ready_and_says_so(void **state UNUSED)
 {
         begin();
         node_health_set_refused(health, "replicas: 0, must be at least 1");
-        assert_verdict(
+        assert_condition(
                 NODE_READY, "ChangeRefused", "the previous plan stays in force: replicas: 0, must be at least 1");
         node_health_set_refused(health, NULL);
-        assert_verdict(NODE_READY, "Ready", "4 units are healthy, 2 resources are advertised");
+        assert_condition(NODE_READY, "Ready", "4 units are healthy, 2 resources are advertised");
 }
 
 static void test_an_offer_that_is_reduced_leaves_the_node_ready_and_says_so(void **state UNUSED)
 {
         begin();
         node_health_set_reduced(health, "one form each");
-        assert_verdict(NODE_READY, "OfferReduced", "one form each");
+        assert_condition(NODE_READY, "OfferReduced", "one form each");
         node_health_set_refused(health, "no");
-        assert_verdict(NODE_READY, "ChangeRefused", "the previous plan stays in force: no");
+        assert_condition(NODE_READY, "ChangeRefused", "the previous plan stays in force: no");
         node_health_set_refused(health, NULL);
         node_health_set_reduced(health, NULL);
-        assert_verdict(NODE_READY, "Ready", "4 units are healthy, 2 resources are advertised");
+        assert_condition(NODE_READY, "Ready", "4 units are healthy, 2 resources are advertised");
 }
 
 int main(void)
