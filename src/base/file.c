@@ -252,7 +252,7 @@ void file_close_from(int first, bool at_exec)
                 close_each_from(first, at_exec);
 }
 
-/* As mkdir(), with the mode 0755 whatever the umask. A bit that the folder above hands on stays. */
+/* Like mkdir() with mode 0755, independent of the umask. A setgid bit that the parent folder hands on stays. */
 static int make_one_folder(const char *path)
 {
         _close_ int fd = -1;

@@ -135,7 +135,7 @@ static bool is_aside(const struct sweep *sweep, const char *name)
         return sscanf(name, ".left-%16[0-9a-f]-", tag) == 1 && strtoull(tag, NULL, 16) == sweep->tag;
 }
 
-/* False: there is no more. */
+/* False: nothing is left to do. */
 static bool step(struct sweep *sweep)
 {
         const struct dirent *entry;

@@ -1,5 +1,5 @@
 /*
- * Whether events of the GPUs arrive. All that can be heard are registered with a process that waits for events
+ * Makes sure that events of the GPUs arrive. All GPUs that can be are registered with a process that waits for events
  * (gpu/listener.h), and registered again when another GPU comes, when one becomes usable, or when that process is lost.
  *
  * One lost GPU makes each wait fail, and the failure does not say which GPU it is: then all are probed with the next
@@ -62,6 +62,6 @@ uint64_t hearing_failed_waits(const struct hearing *hearing);
 /* No process is left that may have NVML open. */
 bool hearing_has_ended(const struct hearing *hearing);
 
-/* Nothing is heard any more, until the next hearing_update(). */
+/* No event arrives any more, until the next hearing_update(). */
 void hearing_stop(struct hearing *hearing);
 void hearing_close(struct hearing *hearing);

@@ -13,7 +13,7 @@ static void inventory_pack_pack_texts(struct pack *pack, const char *const **tex
                 pack_text(pack, &list[i]);
 }
 
-/* What was read belongs to who reads it; what is written is not changed by that. */
+/* Casts const away: when reading, the items belong to the reader; when writing, they are not changed. */
 #define ITEMS(type, items) ((type *)(uintptr_t)(items))
 
 static void pack_mig_device(struct pack *pack, struct mig_device *device)

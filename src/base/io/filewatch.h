@@ -7,8 +7,8 @@
  * inotify watches the file and the names that lead to it: every link on the way, in its folder. Other files of these
  * folders are ignored. A timer checks as well, for what inotify does not report (a folder above that is moved away,
  * more than eight links, no watch left on the system). A change is reported after 200 ms without another one, after a
- * second at most, and only if the bytes are not those that were read last: a touch is no change. Nor is a missing file:
- * the last content counts until there is a file again.
+ * second at most, and only if the bytes are not those that were read last: a touch is not a change. Neither is a
+ * missing file: the last content counts until the file exists again.
  */
 #pragma once
 

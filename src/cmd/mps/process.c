@@ -71,7 +71,7 @@ static char *process_write_metrics(void *data)
         return mps_status_metrics(mps_supervisor_status(process->supervisor));
 }
 
-static char *find_ailment(void *data)
+static char *find_unhealthy_reason(void *data)
 {
         struct mps_process *process = data;
         const struct mps_status *status = mps_supervisor_status(process->supervisor);
@@ -98,7 +98,7 @@ static int serve_metrics(struct mps_process *process, struct error *err)
                 .loop = &process->loop,
                 .address = address,
                 .metrics = process_write_metrics,
-                .unhealthy_reason = find_ailment,
+                .unhealthy_reason = find_unhealthy_reason,
                 .data = process,
         };
 

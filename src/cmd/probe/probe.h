@@ -78,9 +78,9 @@ void probe_work(const struct probe_options *options, struct probe_result *result
 struct probe_report {
         const struct probe_options *options;
         const struct probe_result *result;
-        struct granted_verdict verdict;
+        struct granted_outcome outcome;
         struct measure_spread spread; /* from the samples of |result->rate| */
-        const char *failure;          /* why there is no verdict, or NULL */
+        const char *failure;          /* why there is no outcome, or NULL */
 };
 
 void probe_print(const struct probe_report *report);

@@ -378,8 +378,8 @@ static void take_sample(struct measure_rate *rate, double work, double seconds)
 }
 
 /*
- * What counts is what completes between the first completion and the last before the end. So neither the way into the
- * work nor the way out of it is measured, and launches of several programs are compared over the time that they share.
+ * Only launches that complete between the first completion and the last one before the end count. So neither starting
+ * nor finishing is measured, and launches of several programs are compared over the time that they share.
  */
 static int run_work(struct work *work, double seconds, double window, struct measure_rate *rate, struct error *err)
 {
