@@ -30,7 +30,7 @@
 
 #define CONFIG_KUBELET_ROOT "/var/lib/kubelet" /* the default of kubelet's --root-dir */
 /*
- * kubelet has device plugins here, and its record of their devices, whatever its --root-dir is (Kubernetes
+ * kubelet's folder of device plugins and of its record of their devices, independent of its --root-dir (Kubernetes
  * documentation, "Device Plugins" and "Local Files And Paths Used By The Kubelet").
  */
 #define CONFIG_DEVICE_PLUGINS "/var/lib/kubelet/device-plugins"

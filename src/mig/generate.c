@@ -94,7 +94,7 @@ static bool read_model(struct generate_model *ret, struct arena *arena, const st
         return ret->n_profiles > 0;
 }
 
-/* Of several GPUs of a model the one counts whose profiles the driver lists. */
+/* Among GPUs of the same model, one whose profiles the driver lists counts. */
 static void add_model(struct generate *generate, const struct mig_node_gpu *gpu)
 {
         struct generate_model *model = generate->models;

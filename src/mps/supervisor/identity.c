@@ -36,7 +36,7 @@ static bool read_proc(pid_t pid, const char *name, size_t limit, struct strbuf *
         return try_proc(pid, name, limit, content, &err);
 }
 
-/* False: there is no such process. */
+/* False: the process does not exist. */
 static bool read_stat(pid_t pid, struct process_stat *ret)
 {
         _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;

@@ -12,9 +12,9 @@
  * A limit stays as long as its allocation, even while the container has no client. It is removed when the allocation is
  * released, and forgotten when the container's folder is gone.
  *
- * There is no way to ask whether a driver supports this here (cgroup v2, no MIG, accounting not switched off). Asked
- * for a limit, a driver without support may answer like one with no limit set. So the limit is set and read back, and
- * only that counts.
+ * A driver cannot be asked whether it supports this here (cgroup v2, no MIG, accounting not switched off). Asked for a
+ * limit, a driver without support may answer like one with no limit set. So the limit is set and read back, and only
+ * that counts.
  *
  * Only the hard limit is set. A soft limit would reserve memory for the container, but every parent folder would have
  * to reserve it, too, and would keep it after the container's folder is gone (the same page, "Ancestor reservation").

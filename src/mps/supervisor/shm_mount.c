@@ -267,8 +267,8 @@ static bool is_its_shm(const char *line, dev_t device)
 }
 
 /*
- * What cannot be read counts as in use, but for a process that has ended meanwhile. A tenant can have as many mounts as
- * a mount namespace takes.
+ * Mounts that cannot be read count as a use, except those of a process that has ended meanwhile. The list is read line
+ * by line, because a tenant can fill its mount namespace.
  */
 static bool has_in_its_mounts(pid_t pid, dev_t device)
 {
@@ -322,7 +322,7 @@ static void serve_user(const void *message, size_t size UNUSED, struct strbuf *a
         strbuf_append(answer, &user, sizeof(user));
 }
 
-/* False: it took too long to know, or there are no processes. */
+/* False: the search took too long, or its process could not be started. */
 static bool find_user_in_time(dev_t device, pid_t *ret)
 {
         _cleanup_(strbuf_done) struct strbuf answer = STRBUF_INIT;

@@ -4,7 +4,7 @@
  *
  * Two layouts. <root>/shm is one for all daemons of the node, mounted by `warpshare mps mount-shm` as NVIDIA's
  * mps-control-daemon mounts it. <root>/<daemon>/shm belongs to one daemon and its clients: a tenant that fills it harms
- * nobody on another GPU. The supervisor mounts it and starts the control daemon with it as /dev/shm.
+ * no client on another GPU. The supervisor mounts it and starts the control daemon with it as /dev/shm.
  *
  * Both are mounted once and stay: a new mount would cut off every running client.
  */
