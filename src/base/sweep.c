@@ -1,7 +1,7 @@
 /*
  * Folders are walked depth first, without recursion, so that a slice can end at any entry. Those that were moved to the
  * top are counted, not listed: their names follow from their numbers. They come first, as soon as no other folder is
- * open, so they are never judged again by the times that the move has changed.
+ * open, so |keeps| is not asked again about a folder whose times the move has changed.
  */
 #include "base/sweep.h"
 

@@ -2,9 +2,9 @@
  * Reports events of GPUs: a process (base/io/worker.h) that registers for their events and waits for nothing else, so
  * that an event is reported at once, even while other calls hang.
  *
- *         STOPPED ──(listener_set_gpus)──► REGISTERING ──(registered)──► WAITING
- *           ▲                                  │                           │  └─(listener_set_gpus): another process registers,
- *           └───(its process is lost)──────────┴───────────────────────────┘     and takes over when it has: no event is lost
+ *     STOPPED ──(listener_set_gpus)──► REGISTERING ──(registered)──► WAITING
+ *       ▲                                  │                           │  └─(listener_set_gpus): another process takes
+ *       └───(its process is lost)──────────┴───────────────────────────┘     over when it has registered: no event is lost
  *
  * One lost GPU in a set of events makes each wait for it fail, so the caller leaves lost GPUs out. The listener does
  * not know what an event means.

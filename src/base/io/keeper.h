@@ -12,7 +12,7 @@
  *
  * It is what PID 1 has to be, too: it reaps orphans, and passes on the signals that a container is sent. It forks
  * before anything is loaded, does nothing but wait, and so costs some hundred KiB; the child runs from the point of the
- * fork, without exec, and starts as quickly as if there were no parent. What is decided by the exit status (a refused
+ * fork, without exec, and starts as quickly as without a parent. A process that exits by itself (a refused
  * configuration, no GPU where that is to be an error) is not started again: kubelet shows it, as it does with NVIDIA's
  * plugin. What the process has started stays, as a child of the parent's.
  *

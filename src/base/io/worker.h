@@ -77,7 +77,7 @@ struct worker *worker_close(struct worker *worker);
 /* The time that a deadline bounds. */
 enum worker_patience {
         WORKER_EACH_STEP, /* from when the process begins with the request, or with its last step */
-        WORKER_EACH_CALL, /* of each call that it reports; between two calls there is no limit */
+        WORKER_EACH_CALL, /* of each call that it reports, not of the time between two calls */
         WORKER_IN_ALL,    /* from when the process begins with the request */
 };
 

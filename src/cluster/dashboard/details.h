@@ -1,6 +1,7 @@
 /*
- * What the pages of one thing show, as JSON. Pure. All numbers that are not known are absent, as on the page of a node
- * (node/report/node_page.h), whose names these are; memory is in bytes, a ratio is from 0 to 1, a time in Unix seconds.
+ * Writes the JSON for the pages of one node, GPU or pod, and of events. Pure. All numbers that are not known are
+ * absent, as on the page of a node (node/report/node_page.h), whose names these are; memory is in bytes, a ratio is
+ * from 0 to 1, a time in Unix seconds.
  *
  *     GET /api/v1/nodes/NAME           {"name", "state", "reason", "pageTime", "agent": {"namespace", "pod", "version", "image", "restarts"},
  *                                       "driver", "configuration", "isReady", "isCordoned", "kubelet", "resources": [{"name", "capacity",

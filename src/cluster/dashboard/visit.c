@@ -2,7 +2,7 @@
  * token ──(net/kube/access)──► viewer ──sees some only──► namespaces ──┐
  *                             └──sees all─────────────────────────┼──a history is wanted──► its agent ──► answered
  *                                                                 └──────────────────────────────────────►
- * Whatever it waits for is cancelled when the request is gone.
+ * When the request is gone, the question that the visit waits for is cancelled.
  */
 #include "cluster/dashboard/visit.h"
 

@@ -1,5 +1,5 @@
 /*
- * What an uninstall found, and what became of it: a list, and a table of it for people.
+ * Lists what an uninstall found, and whether that was removed. It is printed as a table for people.
  */
 #pragma once
 

@@ -18,7 +18,10 @@
 #include "mps/wire/message.h"
 
 #define READY ".ready"
-/* Who stands still for so long is ended. The next supervisor takes its daemons over, and clients notice nothing. */
+/*
+ * A supervisor whose loop stands still for so long is ended. The next one takes its daemons over, and clients notice
+ * nothing.
+ */
 #define STANDSTILL_S 60U
 #define HEARTBEAT_MS UINT64_C(20000)
 

@@ -223,7 +223,7 @@ static char *explain_loss(
                 probe_step_names[step], alone->signal);
 }
 
-/* |failure|: why no outcome is possible; NULL: it is. */
+/* |failure|: why the measurement failed; NULL: it did not. */
 static int report_result(const struct probe_options *options, struct probe_result *result, const char *failure)
 {
         struct probe_report report = {.options = options, .result = result, .failure = failure};

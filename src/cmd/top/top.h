@@ -1,7 +1,7 @@
 /*
- * What `warpshare top` shows. The model is the page of a node (node/report/node_page.h), filtered and sorted; it is
+ * The parts of `warpshare top`. The model is the page of a node (node/report/node_page.h), filtered and sorted; it is
  * printed for programs, or drawn as lines of tinted text, which are printed or shown on a screen. Pure but for page.c,
- * which gets the page, from the agent, or from the driver where there is no agent.
+ * which gets the page from the agent, or from the driver where no agent runs.
  */
 #pragma once
 

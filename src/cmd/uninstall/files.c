@@ -1,4 +1,4 @@
-/* What is removed on this machine: sockets, CDI specifications, and records. */
+/* Removes what is left on this machine: sockets, CDI specifications, and records. */
 #include "cmd/uninstall/uninstall.h"
 
 #include <dirent.h>

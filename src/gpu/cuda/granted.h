@@ -14,8 +14,8 @@
  *            own context counts, and its size depends on GPU and driver.
  *   SMs      no more than the granted number and GRANTED_SM_TOLERANCE more at one time, and no less than as many fewer:
  *            the hardware gives SMs by the TPC, which are two, and drivers round up or down. A neighbour that holds an
- *            SM at the moment of measuring does not break the promise, since percentages are limits, not reservations: for
- *            the lower bound it is enough that the driver reports the number.
+ *            SM at the moment of measuring does not break the promise, since percentages are limits, not reservations:
+ *            for the lower bound it is enough that the driver reports the number.
  */
 #pragma once
 
