@@ -220,7 +220,10 @@ static int mount_of(int fd)
         return line && sscanf(line, "mnt_id: %d", &mount) == 1 ? mount : -1;
 }
 
-/* Before Linux 5.6, and where a container's filter does not know openat2(). A name has nothing in between to follow. */
+/*
+ * Replaces openat2() before Linux 5.6 and under seccomp filters that do not know it. A name without a slash has no link
+ * on its way.
+ */
 static int open_below_and_look(int above, const char *name, int flags)
 {
         _close_ int fd = openat(above, name, flags | O_NOFOLLOW | O_CLOEXEC);

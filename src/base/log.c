@@ -383,7 +383,7 @@ void log_write_format(enum log_level level, struct log_place place, const char *
         log_write(level, place, message, (const struct log_field[]){{NULL}});
 }
 
-/* For JSON: one line, which may be longer than LOG_LINE_LIMIT. */
+/* Writes |text| as one line of JSON, which may be longer than LOG_LINE_LIMIT. */
 static void write_block(enum log_level level, struct log_place place, const char *message, const char *text)
 {
         const struct log_event event = {.level = level,

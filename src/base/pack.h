@@ -61,7 +61,7 @@ void pack_array(struct pack *pack, const void **items, size_t *count, size_t siz
                 (items) = (__typeof__(items))(uintptr_t)pack_items;                                                    \
         } while (0)
 
-/* All was read, and nothing is left. */
+/* True if all was read and nothing is left. */
 static inline bool pack_end(const struct pack *pack)
 {
         return !pack->is_short && pack->left == 0;

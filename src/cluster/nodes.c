@@ -148,7 +148,7 @@ static void node_entry_forget_page(struct node_entry *entry)
         arena_done(&entry->page_arena);
 }
 
-/* After a change of the node's agents: whom to ask from now on. */
+/* Chooses which agent of the node is asked from now on, after its agents have changed. */
 static void node_entry_choose_agent(struct node_entry *entry)
 {
         const struct error *several_namespaces = &entry->nodes->several_namespaces;

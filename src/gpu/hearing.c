@@ -148,7 +148,7 @@ static void on_hearing_lost(const char *reason UNUSED, const struct call_info *c
                 if (hang && call->subject != CALL_ON_GPU)
                         hearing->register_at_ms = hang->at_ms; /* others are left out, and need not wait */
         } else if (known->is_open) {
-                gpu_known_read_anew(known); /* NVML cannot be opened: the reading says why */
+                gpu_known_reopen(known); /* NVML cannot be opened: the reading says why */
         }
         known->turn(known);
 }

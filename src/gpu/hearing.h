@@ -38,10 +38,13 @@ struct hearing {
         char problem[200];         /* why no events arrive, once that is reported; "": they arrive */
 };
 
-/* All GPUs that the driver has are registered, until it is known which there are. */
+/* Registers all GPUs of the driver, until the inventory is known. */
 void hearing_init(struct hearing *hearing, struct gpu_known *known, const struct hearing_options *options);
 
-/* The inventory was read; |is_news|: it is another one. Its GPUs are registered, unless they are. */
+/*
+ * Call it after each reading of the inventory; |is_news|: it has changed. Registers the GPUs that are not registered
+ * yet.
+ */
 void hearing_update(struct hearing *hearing, bool is_news, uint64_t now_ms);
 
 /*

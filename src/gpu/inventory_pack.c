@@ -70,7 +70,7 @@ static void pack_gpus(struct pack *pack, struct inventory *inventory)
         }
 }
 
-/* Its arena is that of who reads it. */
+/* Packs or unpacks an inventory. An unpacked inventory has an arena of its own, which belongs to the reader. */
 void inventory_pack(struct pack *pack, struct inventory **inventory)
 {
         struct arena own = ARENA_INIT;

@@ -4,7 +4,7 @@
  *
  *     STOPPED ──(listener_set_gpus)──► REGISTERING ──(registered)──► WAITING
  *       ▲                                  │                           │  └─(listener_set_gpus): another process takes
- *       └───(its process is lost)──────────┴───────────────────────────┘     over when it has registered: no event is lost
+ *       └───(its process is lost)──────────┴───────────────────────────┘     over once it has registered: no event lost
  *
  * One lost GPU in a set of events makes each wait for it fail, so the caller leaves lost GPUs out. The listener does
  * not know what an event means.

@@ -32,7 +32,7 @@ struct mig_gpu {
         nvmlDevice_t device;
 };
 
-/* In memory slices. */
+/* A placement, in memory slices. */
 struct mig_placement {
         unsigned int start;
         unsigned int size;

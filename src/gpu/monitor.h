@@ -94,7 +94,7 @@ struct gpu_monitor_options {
          * the Xid that is the reason, or 0.
          */
         void (*on_health)(const char *uuid, bool healthy, const char *reason, uint64_t xid, void *data);
-        /* The same again, after the last of those that have come together: for what may wait. May be NULL. */
+        /* Called with the same values after all on_health of one turn, for work that may wait. May be NULL. */
         void (*after_health)(const char *uuid, bool healthy, const char *reason, uint64_t xid, void *data);
 
         /*

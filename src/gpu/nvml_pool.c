@@ -182,7 +182,7 @@ static void on_pool_timer(uv_timer_t *timer)
         dispatch(timer->data);
 }
 
-/* In a turn of its own, so that no callback runs inside of a question or of an answer. */
+/* Dispatches in a later turn of the loop, so that no callback runs inside nvml_pool_ask() or another callback. */
 static void dispatch_soon(struct nvml_pool *pool, uint64_t after_ms)
 {
         uv_timer_start(&pool->timer, on_pool_timer, after_ms, 0);

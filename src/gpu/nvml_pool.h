@@ -39,7 +39,7 @@
 #define NVML_POOL_HANG_MS UINT64_C(10000)
 #define NVML_POOL_MAX 16U /* processes, and calls that nvml_pool_hangs() names */
 
-/* In the process. */
+/* The state of NVML in a process of the pool. */
 struct nvml_serving {
         const char *library; /* as in nvml_open() */
         const char *driver_root;
@@ -52,7 +52,7 @@ struct nvml_serving {
 };
 
 int nvml_serving_open(struct nvml_serving *serving, const struct nvml **ret, struct error *err) MUST_USE;
-/* As of now; of an open library, of the file that would be loaded now. */
+/* The driver that would be loaded now, even while another one is open, and the kernel's GPUs now. */
 struct driver_mark nvml_serving_mark(const struct nvml_serving *serving);
 struct driver_gpus nvml_serving_gpus(const struct nvml_serving *serving);
 

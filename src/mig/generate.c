@@ -139,7 +139,7 @@ static bool generate_is_same(const struct mig_wanted_count *a, size_t n_a, const
         return n_a == n_b;
 }
 
-/* For |model| in |name|, unless there is something: the first one counts. */
+/* Adds an entry for |model| to the configuration |name|, unless it has one: the first one counts. */
 static void generate_add(struct generate *generate, const char *name, const struct generate_model *model,
         const struct mig_wanted_count *counts, size_t n_counts)
 {

@@ -90,7 +90,7 @@ static bool on_needs_reboot(struct mig_manager *manager)
         return manager_enter(manager, MIG_REBOOTING, MIG_REBOOT_MS);
 }
 
-/* Before anything was touched: the newest name counts at once. */
+/* Starts over with the newest name, before anything was touched. False: the name is the same. */
 static bool start_over(struct mig_manager *manager)
 {
         if (strcmp(manager->config, manager->wanted) == 0)

@@ -7,7 +7,7 @@
  *     ▲                       │ CHANGES: pending
  *     │                       ▼
  *     │                    waiting ◄────HELD────┐     what has to end is withdrawn, so no new container gets it; who holds it keeps it
- *     │                       └───UNHELD───► releasing   MPS daemons end, and others that have the GPUs opened close them
+ *     │                       └───UNHELD───► releasing   MPS daemons end, and other users of the GPUs close them
  *     │                                         │ RELEASED
  *     │                                         ▼
  *     │                                      applying ──NEEDS_REBOOT, if that is allowed──► rebooting

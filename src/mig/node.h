@@ -29,7 +29,9 @@ struct mig_node {
         const char *driver_version;
 };
 
-/* As mig_wanted_count.compute has it: slices of the MIG device at |index| in |instance|, or 0 for one of all slices. */
+/*
+ * The slices of the MIG device at |index| in |instance|, or 0 if it has all slices, as mig_wanted_count.compute has it.
+ */
 unsigned int mig_device_compute(const struct mig_gpu_instance *instance, size_t index);
 
 /*

@@ -155,7 +155,7 @@ static const char *list_counts(const struct problem *problem, const unsigned int
         return arena_strdup(problem->arena, text.size ? text.data : "nothing");
 }
 
-/* As many as fit of each, the largest first. */
+/* Finds a part of what is wanted that fits: as many as possible of each profile, the largest first. */
 static void find_part(const struct problem *problem, unsigned int *ret)
 {
         struct geometry_change change;

@@ -49,7 +49,10 @@ struct mig_plan {
 void mig_plan_build(
         struct mig_plan *ret, struct arena *arena, const struct mig_node *node, const struct mig_wanted *wanted);
 
-/* For the makers of plans: all instances stay; and whether the GPU changes, by what goes, is made and is wanted. */
+/*
+ * For the makers of plans. mig_plan_keep_all() lets all instances stay. mig_plan_settle() sets whether the GPU changes,
+ * by what goes, is made and is wanted.
+ */
 void mig_plan_keep_all(struct mig_plan_gpu *plan, struct arena *arena);
 void mig_plan_settle(struct mig_plan_gpu *plan);
 

@@ -11,7 +11,7 @@ static bool view_has_device(const struct mig_record_item *item, const char *uuid
         return false;
 }
 
-/* All of the instance's MIG devices are the item's. */
+/* True if all MIG devices of |instance| are recorded in |item|. */
 static bool view_has_devices(const struct mig_record_item *item, const struct mig_gpu_instance *instance)
 {
         for (size_t i = 0; i < instance->n_devices; i++)

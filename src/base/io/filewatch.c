@@ -196,7 +196,7 @@ static int filewatch_watch_file(const struct filewatch *watch)
 {
         struct stat status;
 
-        /* Not to a device: everybody writes to /dev/null. */
+        /* A device is not watched: any process writes to /dev/null. */
         if (stat(watch->path, &status) < 0 || !S_ISREG(status.st_mode))
                 return -1;
         return inotify_add_watch(watch->inotify->fd, watch->path, FILE_EVENTS);

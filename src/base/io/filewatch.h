@@ -35,7 +35,9 @@ struct filewatch_options {
 int filewatch_new(
         struct filewatch **ret, uv_loop_t *loop, const struct filewatch_options *options, struct error *err) MUST_USE;
 
-/* As at the start: what the file holds now is known. For who is about to read it for another reason. */
+/*
+ * Takes the present content of the file as known, as at the start. Call it before reading the file for another reason.
+ */
 void filewatch_accept(struct filewatch *watch);
 
 /* Stops at once; the memory goes when the loop has closed the handles. Accepts NULL, returns NULL. */

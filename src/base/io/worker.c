@@ -30,7 +30,7 @@
 #define EXTRA_MAX_MS (UINT64_C(3600) * 1000)
 #define TIMES_MAX 10U
 
-/* Before each message, in both directions. */
+/* Precedes each message, in both directions. */
 struct frame {
         uint32_t size;
         uint32_t is_news;
@@ -235,7 +235,7 @@ static void on_reap(uv_timer_t *timer)
         close_process(process);
 }
 
-/* From here on it is alone. */
+/* Detaches the process from its worker, and kills it. */
 static void end_process(struct worker_process *process)
 {
         process->worker = NULL;

@@ -105,11 +105,14 @@ void worker_cancel(struct worker *worker, struct worker_request *request);
 void worker_renew(struct worker *worker);
 /* The call that its process is in now. */
 struct worker_call worker_current_call(const struct worker *worker);
-/* A process of it was killed a moment ago: it may have ended or not, and may still be at what it was asked. */
+/*
+ * True if a process of this worker was killed a moment ago: it may not have ended yet, and may still work on its
+ * request.
+ */
 bool worker_is_ending(const struct worker *worker);
-/* It has no process, and none of those that it had is still there. */
+/* True if the worker has no process, and all that it had have ended. */
 bool worker_has_ended(const struct worker *worker);
-/* A process of that name, of any worker, was killed and has not ended yet. */
+/* True if a process of that name, of any worker, was killed and has not ended yet. */
 bool worker_is_one_ending(const char *name);
 
 /* A worker with a loop of its own, for programs that do one thing after the other. */
@@ -117,7 +120,10 @@ struct worker_alone {
         uv_loop_t loop;
         struct worker *worker;
         enum worker_patience patience; /* WORKER_EACH_STEP, unless it is set */
-        /* By the last one with an error: what its process was in, and the signal that has ended it, or 0. */
+        /*
+         * Of the last request that failed: the call that its process was in, and the signal that has ended the process,
+         * or 0.
+         */
         struct worker_call lost;
         int signal;
 };

@@ -22,11 +22,11 @@ struct mig_source {
 /* Opens NVML and reads the GPUs only; |set| says where NVML is. Close the source even if this fails. */
 int mig_source_open_node(struct mig_source *ret, const struct option_set *set, struct error *err) MUST_USE;
 
-/* And the configurations of |file|: cmd/mig/command.h has what "" means. Warnings go to standard error. */
+/* Also reads the configurations of |file|; cmd/mig/command.h says what "" means. Warnings go to standard error. */
 int mig_source_open_file(
         struct mig_source *ret, const struct option_set *set, const char *file, struct error *err) MUST_USE;
 
-/* And the configuration |name| of them; |is_mode_only| as mig_parted_resolve() has it. */
+/* Also chooses the configuration |name|; |is_mode_only| as in mig_parted_resolve(). */
 int mig_source_open(struct mig_source *ret, const struct option_set *set, const char *file, const char *name,
         bool is_mode_only, struct error *err) MUST_USE;
 

@@ -56,7 +56,7 @@ static bool process_is_good(const struct mps_daemon_status *daemon)
         return daemon->state == MPS_READY || daemon->state == MPS_DRAINING;
 }
 
-/* Not ready before the wanted daemons are known. */
+/* True if all daemons are ready, and it is known which are wanted. */
 static bool all_are_ready(const struct mps_status *status)
 {
         for (size_t i = 0; i < status->n_daemons; i++)

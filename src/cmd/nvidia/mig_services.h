@@ -22,7 +22,10 @@ struct mig_services_options {
 
 struct mig_services *mig_services_new(const struct mig_services_options *options);
 
-/* One of them at a time; |done| follows, from the loop or at once. What was asked for before has no answer any more. */
+/*
+ * Each begins one action; |done| follows, from the loop or at once. An earlier action that has not ended is not
+ * answered any more.
+ */
 void mig_services_stop(struct mig_services *services);
 void mig_services_start(struct mig_services *services);
 void mig_services_reboot(struct mig_services *services);

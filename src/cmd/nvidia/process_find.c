@@ -54,7 +54,7 @@ static void serve_argument(const void *message, size_t size UNUSED, struct strbu
 
 /* ---- the search ---- */
 
-/* Its pod, or its user where it has none. */
+/* Describes the owner of a process: its pod, or without a pod its user. */
 static const char *process_find_owner_of(struct search *search, pid_t pid, const char *pod)
 {
         const char *path = arena_printf(&search->arena, "%s/proc/%d", search->root, (int)pid);

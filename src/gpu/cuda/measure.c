@@ -505,7 +505,10 @@ int measure_sweep(
                                       : (double)work.blocks * WORK_THREADS * work.rounds * KERNEL_WORK_FLOPS / 1e9;
                 if (kernels[kernel].in_flight == 1)
                         work.each = 1;
-                /* On a busy machine a load may begin late, but for the first, which waits for everybody's context. */
+                /*
+                 * On a busy machine a load may begin late, except the first one, which waits for the contexts of all
+                 * programs.
+                 */
                 if (i > 0 && begin < now_on(CLOCK_REALTIME))
                         begin = 0;
                 if (run_load(&work, seconds, begin, rate, err) < 0)

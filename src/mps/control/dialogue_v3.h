@@ -57,7 +57,7 @@ const char *dialogue_v3_own_server(struct arena *arena, uid_t uid);
 
 /* ---- answers ---- */
 
-/* In whole percent, as it was set. */
+/* The part of |permille| that v3 can set, in permille: whole percent, at least 1 %. */
 unsigned int dialogue_v3_threads_set(unsigned int permille);
 
 struct dialogue_v3_server {

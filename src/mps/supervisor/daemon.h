@@ -78,9 +78,9 @@ void mps_daemon_drop(struct mps_daemon *daemon);
  * wanted, and drains.
  */
 void mps_daemon_adopt(struct mps_daemon *daemon, const struct mps_daemon_wanted *wanted);
-/* The time for its clients is over. */
+/* Ends a draining daemon with its clients, whose time is over. */
 void mps_daemon_end_draining(struct mps_daemon *daemon);
-/* One of its units is lost. */
+/* Call it when a unit of the daemon is lost. */
 void mps_daemon_lose(struct mps_daemon *daemon, const char *reason);
 /* Another daemon's process ended, so the units may be free now. */
 void mps_daemon_poke(struct mps_daemon *daemon);

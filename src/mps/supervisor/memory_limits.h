@@ -63,7 +63,7 @@ struct mps_memory_limits {
 
 void mps_memory_limits_done(struct mps_memory_limits *limits);
 
-/* As they are on record. To be called once, and first. */
+/* Takes over the limits on record. Call it once, and first. */
 void mps_memory_limits_restore(
         struct mps_memory_limits *limits, const struct mps_container_limit *recorded, size_t n_recorded);
 
@@ -80,7 +80,7 @@ static inline bool mps_memory_limit_is_due(const struct mps_memory_limit *limit,
         return !limit->was_tried || limit->was_void != is_void;
 }
 
-/* Its allocation no longer exists, so the limit must be removed. */
+/* True if the limit's allocation no longer exists, so that the limit must be removed. */
 bool mps_memory_limit_is_void(
         const struct mps_memory_limit *limit, const struct mps_record_allocation *allocations, size_t n_allocations);
 

@@ -104,7 +104,7 @@ static int set_size(const char *at, const char *options, const char *folder, str
 {
         if (mount(NULL, at, NULL, MS_REMOUNT | MOUNT_FLAGS, options) == 0)
                 return 0;
-        /* It already holds more than that, or this process may not change it: the size stays. */
+        /* The tmpfs holds more than that, or this process may not change it: the size stays. */
         return errno == EINVAL || errno == EPERM
                        ? 0
                        : error_errno(err, errno, "set the size of '%s/" MPS_SHM_NAME "'", folder);
@@ -123,7 +123,7 @@ static int mount_at(const char *at, const char *options, const char *folder, str
         return error_errno(err, errno, "mount a tmpfs at '%s/" MPS_SHM_NAME "'", folder);
 }
 
-/* By a descriptor, so that it is at the folder that was looked at. */
+/* Mounts by a descriptor, so that the tmpfs is at the folder that was checked. */
 static int mount_or_set_size(int above, enum there there, uint64_t kib, const char *folder, struct error *err)
 {
         _free_ char *options = xasprintf("size=%" PRIu64 "k,nr_inodes=%u", kib, FILES);

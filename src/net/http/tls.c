@@ -282,7 +282,7 @@ static void link_serve(struct tls_link *link)
                 TAKE_FD(link->outer), (const struct sockaddr *)&link->address, link->address_size, options->data);
 }
 
-/* As OpenSSL's: the number of bytes, or a number that link_ssl_result() understands. */
+/* Returns what SSL_read() or recv() returns: the number of bytes, or a failure for link_io_result(). */
 static int read_some(struct tls_link *link)
 {
         if (!link->is_plain)

@@ -244,7 +244,9 @@ static void question_finish(struct kube_question *question, const char *user)
 
 static void question_step(struct kube_question *question);
 
-/* Not "denied" where the API server denies us the review: that is not the fault of the token. */
+/*
+ * The kind is never ERROR_DENIED, even if the API server denies us the review, since that says nothing about the token.
+ */
 static void review_failed(struct kube_question *question, const struct error *error)
 {
         question->error = *error;

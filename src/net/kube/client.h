@@ -111,7 +111,7 @@ struct kube_call *kube_client_edit(struct kube_client *client, const struct kube
 /* No callback after this. Accepts NULL, returns NULL. */
 struct kube_call *kube_call_cancel(struct kube_call *call);
 
-/* Without credentials. */
+/* The new client has no credentials yet. */
 struct kube_client *kube_client_new(uv_loop_t *loop);
 
 /*

@@ -61,7 +61,7 @@ static void exposition_put_labels(struct strbuf *text, const struct exposition_l
                 strbuf_putc(text, '}');
 }
 
-/* As Go writes them, which reads them. */
+/* Writes a number as Go does, since Prometheus is a Go program. */
 static void exposition_put_number(struct strbuf *text, double value)
 {
         if (isnan(value))

@@ -56,7 +56,7 @@ void rpc_head_done(struct rpc_head *head);
 void rpc_head_begin(struct rpc_head *head, enum rpc_head_kind kind);
 void rpc_head_add(struct rpc_head *head, const char *name, size_t name_size, const char *value, size_t value_size);
 
-/* To be asked at the end of the list. True: RFC 9113 8.1.1 wants the stream reset with PROTOCOL_ERROR. */
+/* Call it at the end of the list. True: RFC 9113 8.1.1 requires that the stream is reset with PROTOCOL_ERROR. */
 bool rpc_head_is_malformed(const struct rpc_head *head);
 bool rpc_head_is_too_large(const struct rpc_head *head);
 

@@ -278,7 +278,10 @@ static void on_listener(uv_poll_t *listener, int status, int events UNUSED)
                         pause_listening(server);
                         return;
                 }
-                /* One too many is closed: it would wait in the backlog otherwise and not know why. */
+                /*
+                 * A connection beyond the limit is closed: otherwise the client would wait in the backlog without an
+                 * error.
+                 */
                 if (count_open(server) >= server->options.connections && !evict_idle(server))
                         close(fd);
                 else

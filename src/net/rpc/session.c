@@ -265,7 +265,7 @@ static void open_http2(struct rpc_session *session)
         nghttp2_option *option;
         int r;
 
-        /* With an allocator that cannot fail, neither can these. */
+        /* These calls fail only without memory, and the allocator cannot fail. */
         r = nghttp2_session_callbacks_new(&callbacks);
         assert(r == 0);
         nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
