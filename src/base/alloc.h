@@ -1,8 +1,8 @@
 /*
  * Memory: allocation that cannot fail, and arenas.
  *
- * Out of memory aborts the process: kubelet starts it again, which is better than an agent that goes on with half of
- * its data. In exchange, every size from outside is capped before it reaches a function of this file.
+ * Running out of memory aborts the process. kubelet starts it again, which is better than an agent that continues with
+ * half of its data. In exchange, every size from outside is capped before it reaches a function of this file.
  *
  * An arena holds data that is freed together: a generation, one request, one scenario. Its objects are never freed one
  * by one and have no destructors. Objects are aligned to 16 bytes.

@@ -8,7 +8,7 @@
 
 /*
  * Standard base64 with padding; line breaks between digits are ignored. |ret| has room for |length| bytes. False:
- * |text| is no base64, and |ret| may have been written to.
+ * |text| is not base64, and |ret| may have been written to.
  */
 bool base64_decode(const char *text, size_t length, unsigned char *ret, size_t *ret_size);
 

@@ -220,7 +220,10 @@ static int mount_of(int fd)
         return line && sscanf(line, "mnt_id: %d", &mount) == 1 ? mount : -1;
 }
 
-/* Before Linux 5.6, and where a container's filter does not know openat2(). A name has nothing in between to follow. */
+/*
+ * Replaces openat2() before Linux 5.6 and under seccomp filters that do not know it. A name without a slash has no link
+ * on its way.
+ */
 static int open_below_and_look(int above, const char *name, int flags)
 {
         _close_ int fd = openat(above, name, flags | O_NOFOLLOW | O_CLOEXEC);
@@ -252,7 +255,7 @@ void file_close_from(int first, bool at_exec)
                 close_each_from(first, at_exec);
 }
 
-/* As mkdir(), with the mode 0755 whatever the umask. A bit that the folder above hands on stays. */
+/* Like mkdir() with mode 0755, independent of the umask. A setgid bit that the parent folder hands on stays. */
 static int make_one_folder(const char *path)
 {
         _close_ int fd = -1;

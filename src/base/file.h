@@ -23,7 +23,9 @@ bool file_is_at_both(const char *a, const char *b);
 /* |path| leads to this file or folder; also where that cannot be found out now, for want of memory for example. */
 bool file_is_still(const char *path, dev_t device, ino_t inode);
 
-/* Two marks of a file differ if it was replaced or changed; nothing of it is read. Zeroed: there is no file. */
+/*
+ * Two marks of a file differ if it was replaced or changed; nothing of it is read. All zeros: the file does not exist.
+ */
 struct file_mark {
         dev_t device;
         ino_t inode;
@@ -44,7 +46,7 @@ bool file_is_removed_folder(const char *path);
 /*
  * Opens the entry |name| of the open folder |above|, close-on-exec, where others may write in that folder and be at
  * work: no link is followed, and nothing is opened that is mounted there (EXDEV), be it of the same file system. |name|
- * is no path: it has no slash. -1 with errno.
+ * contains no slash. Returns -1 with errno.
  */
 int file_open_below(int above, const char *name, int flags) MUST_USE;
 
@@ -54,7 +56,7 @@ int file_open_below(int above, const char *name, int flags) MUST_USE;
  */
 void file_close_from(int first, bool at_exec);
 
-/* Creates the folder |path| and its parents as far as they are missing, with mode 0755 whatever the umask. */
+/* Creates the folder |path| and its parents as far as they are missing, with mode 0755, independent of the umask. */
 int file_make_folder(const char *path, struct error *err) MUST_USE;
 
 /* Writes to a temporary file beside |path|, hidden by a dot, and renames it. The mode of a new file is 0644. */

@@ -1,6 +1,6 @@
 /*
  * A shared library that is loaded when it is first needed, and a struct of pointers to what is used of it. So a program
- * starts without the library's time and memory where nobody wants it, and where it is not installed.
+ * that does not need the library starts where it is not installed, and saves its time and memory.
  */
 #pragma once
 

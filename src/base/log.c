@@ -71,7 +71,7 @@ static void report_cut(struct cursor *cursor)
 }
 
 /*
- * Puts the character at |text|; a byte that is no valid UTF-8 and a hidden character (base/text.h) are put as escapes,
+ * Puts the character at |text|; a byte that is not valid UTF-8 and a hidden character (base/text.h) are put as escapes,
  * beyond U+FFFF as JSON does, by two halves. So a line is always UTF-8. Returns how many bytes of |text| were used.
  */
 static size_t put_escaped(struct cursor *cursor, const char *text)
@@ -383,7 +383,7 @@ void log_write_format(enum log_level level, struct log_place place, const char *
         log_write(level, place, message, (const struct log_field[]){{NULL}});
 }
 
-/* For JSON: one line, which may be longer than LOG_LINE_LIMIT. */
+/* Writes |text| as one line of JSON, which may be longer than LOG_LINE_LIMIT. */
 static void write_block(enum log_level level, struct log_place place, const char *message, const char *text)
 {
         const struct log_event event = {.level = level,

@@ -15,9 +15,7 @@ struct mountinfo_line {
         bool is_shared; /* other mount namespaces see what is mounted below it */
 };
 
-/*
- * Reads the line at |*at|, and moves |*at| to the next one; invalid lines are skipped. False: there are no more lines.
- */
+/* Reads the line at |*at|, and moves |*at| to the next one; invalid lines are skipped. False: no line is left. */
 bool mountinfo_next(const char **at, struct mountinfo_line *ret);
 
 /* Whether the mount point is |path| itself, not a folder above or below. */

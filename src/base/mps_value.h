@@ -19,9 +19,9 @@ bool mps_value_threads(const char *text, unsigned int *ret_permille);
 /*
  * The limit in the list |text| for the GPU with this ordinal or this UUID (with or without "GPU-" or "MIG-"; "" for
  * none). "0=8G,1=512MB" gives 512 for ordinal 1. |*ret_mib| is unchanged if the list has no limit for the GPU. False:
- * |text| is no such list.
+ * |text| is not such a list.
  */
 bool mps_value_memory(const char *text, int ordinal, const char *uuid, uint64_t *ret_mib);
 
-/* The one limit of every GPU, "8G". False: |text| is no such value. */
+/* The one limit of every GPU, "8G". False: |text| is not such a value. */
 bool mps_value_memory_of_each(const char *text, uint64_t *ret_mib);

@@ -49,8 +49,9 @@ void pack_bytes(struct pack *pack, void *value, size_t size);
 void pack_text(struct pack *pack, const char **text);
 
 /*
- * Replaces the address of |count| items of |size| bytes, which are copied as they are; whoever calls goes through those
- * that have addresses in them. |count| has been packed before, and is 0 afterwards where there are fewer bytes.
+ * Replaces the address of |count| items of |size| bytes, which are copied as they are. Where items contain addresses,
+ * the caller then packs what these point to. |count| has been packed before, and is 0 afterwards where there are fewer
+ * bytes.
  */
 void pack_array(struct pack *pack, const void **items, size_t *count, size_t size);
 #define PACK_ARRAY(pack, items, count)                                                                                 \
@@ -60,7 +61,7 @@ void pack_array(struct pack *pack, const void **items, size_t *count, size_t siz
                 (items) = (__typeof__(items))(uintptr_t)pack_items;                                                    \
         } while (0)
 
-/* All was read, and nothing is left. */
+/* True if all was read and nothing is left. */
 static inline bool pack_end(const struct pack *pack)
 {
         return !pack->is_short && pack->left == 0;

@@ -10,5 +10,5 @@
 /* The most digits, before and after the point together, without leading zeros. */
 #define QUANTITY_DIGITS ((unsigned int)19)
 
-/* False: |text| is no quantity, is below 0, or is more than INT64_MAX. */
+/* False: |text| is not a quantity, is below 0, or is more than INT64_MAX. */
 bool quantity_value(const char *text, uint64_t *ret);

@@ -1,7 +1,7 @@
 /*
  * Folders are walked depth first, without recursion, so that a slice can end at any entry. Those that were moved to the
  * top are counted, not listed: their names follow from their numbers. They come first, as soon as no other folder is
- * open, so they are never judged again by the times that the move has changed.
+ * open, so |keeps| is not asked again about a folder whose times the move has changed.
  */
 #include "base/sweep.h"
 
@@ -135,7 +135,7 @@ static bool is_aside(const struct sweep *sweep, const char *name)
         return sscanf(name, ".left-%16[0-9a-f]-", tag) == 1 && strtoull(tag, NULL, 16) == sweep->tag;
 }
 
-/* False: there is no more. */
+/* False: nothing is left to do. */
 static bool step(struct sweep *sweep)
 {
         const struct dirent *entry;

@@ -5,8 +5,8 @@
  * one file's end: a fifth of a second for 1 GiB of memory. Few descriptors are open. A folder below SWEEP_LEVELS others
  * is moved to the top under a name of its own, and is emptied from there; what stays in it is found there afterwards.
  *
- * No link is followed, and nothing is touched that is mounted there, whatever is moved meanwhile: each folder is opened
- * by its name in the one above, which is open (file_open_below()), and has to be the one that was looked at.
+ * No link is followed, and nothing is touched that is mounted there, even if folders are moved meanwhile: each folder
+ * is opened by its name in the one above, which is open (file_open_below()), and has to be the one that was looked at.
  */
 #pragma once
 
@@ -40,8 +40,8 @@ struct sweep *sweep_free(struct sweep *sweep);
 
 /*
  * For commands. Removes the folder |name| of the open folder |above| with all that is in it; messages call it |path|.
- * ERROR_TIMEOUT: after |ms| it is not empty; call it again. ERROR_INVALID: it is no folder, or something is mounted in
- * it. ERROR_NOT_FOUND: it is not there.
+ * ERROR_TIMEOUT: after |ms| it is not empty; call it again. ERROR_INVALID: it is not a folder, or something is mounted
+ * in it. ERROR_NOT_FOUND: it does not exist.
  */
 int sweep_folder(int above, const char *name, const char *path, unsigned int ms, struct error *err) MUST_USE;
 

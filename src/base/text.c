@@ -111,7 +111,7 @@ size_t text_utf8_length(const char *text)
         return length;
 }
 
-/* In their order; text.h says which. */
+/* Hidden characters (text.h), sorted. */
 static const struct {
         uint32_t first;
         uint32_t last;

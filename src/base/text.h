@@ -34,9 +34,9 @@ size_t text_utf8_length(const char *text);
 size_t text_hidden_length(const char *text, uint32_t *ret_code);
 
 /*
- * What comes from outside becomes what can be shown on one line, in place, before it reaches a terminal, a page, an
- * event, a condition or a metric: white space and ends of lines become a blank, each other hidden character '?', and so
- * each byte that is not valid UTF-8. The text gets no longer. Logs escape instead (base/log.h).
+ * Makes text from outside fit to be shown on one line, in place, before it reaches a terminal, a page, an event, a
+ * condition or a metric: white space and ends of lines become a blank, each other hidden character '?', and so each
+ * byte that is not valid UTF-8. The text does not get longer. Logs escape instead (base/log.h).
  */
 void text_clean(char *text);
 bool text_is_clean(const char *text); /* it would stay as it is */

@@ -7,7 +7,7 @@
 
 struct cluster_changes {
         uint64_t version;       /* of the view; grows with each change */
-        struct deferred report; /* tells the owner of the cluster at the end of the turn, if it wants to know */
+        struct deferred report; /* calls the owner of the cluster at the end of the turn, if it has a callback */
 };
 
 /* Something in the view has changed: its new version. */

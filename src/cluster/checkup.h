@@ -1,6 +1,6 @@
 /*
- * What is wrong with one node, from afar: its object, its agent, what that says of its GPUs, and what happened. Pure.
- * Findings have the form of `warpshare doctor`, which runs on the node itself and sees more.
+ * Finds what is wrong with one node, from afar: by its Node object, its agent, the agent's page of its GPUs, and its
+ * events. Pure. Findings have the form of `warpshare doctor`, which runs on the node itself and sees more.
  */
 #pragma once
 

@@ -26,7 +26,7 @@ struct cluster {
         struct cluster_nodes nodes;
         struct waiting_pods waiting;
         struct cluster_view view;
-        const struct cluster_node **node_views; /* for |view|, as the next two */
+        const struct cluster_node **node_views; /* these three are for |view| */
         const struct cluster_pod **pod_views;
         const struct error *too_large[N_CLUSTER_WATCHES];
         struct closing closing;

@@ -4,10 +4,10 @@
  * nothing to the cluster.
  *
  * It watches nodes, the agents' pods, and pods that neither run nor have succeeded. Each agent is asked for its node
- * page through the API server, at GET …/pods/<pod>:<port>/proxy/node: once, or again and again (|interval_ms|). So
- * whoever uses it needs the rights "list" and "watch" of nodes and pods, and "get" of pods/proxy in the agents'
- * namespace, and no way to the nodes. What is denied is missing in the view and named there (|nodes_trouble|,
- * |agents_trouble|, |pods_trouble|, or the node's |reason|).
+ * page through the API server, at GET …/pods/<pod>:<port>/proxy/node: once, or again and again (|interval_ms|). So its
+ * user needs the rights "list" and "watch" of nodes and pods, and "get" of pods/proxy in the agents' namespace, and no
+ * way to the nodes. What is denied is missing in the view and named there (|nodes_trouble|, |agents_trouble|,
+ * |pods_trouble|, or the node's |reason|).
  *
  * Labels are free: who may make pods anywhere could let one speak for a node. Where pods of several namespaces have the
  * labels of agents, none is asked until |agent_namespace| says which is right; |agents_trouble| says so.

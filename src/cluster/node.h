@@ -40,7 +40,7 @@ struct cluster_condition {
 /* An extended resource, or another one with a domain: "nvidia.com/gpu". Not cpu, memory, pods and storage. */
 struct cluster_resource {
         const char *name;
-        uint64_t capacity;    /* what kubelet has been told of; at most UINT32_MAX each */
+        uint64_t capacity;    /* devices that a plugin has reported to kubelet; at most UINT32_MAX each */
         uint64_t allocatable; /* the healthy part of it, which the scheduler counts with */
 };
 
@@ -49,7 +49,7 @@ struct cluster_node_object {
         const char *uid;
         bool is_ready;
         bool is_cordoned;    /* spec.unschedulable */
-        const char *kubelet; /* its version, "v1.36.0"; NULL: unknown, as the next ones */
+        const char *kubelet; /* its version, "v1.36.0"; NULL: unknown, also below */
         const char *address; /* InternalIP */
         int64_t created;     /* Unix seconds; 0: unknown */
         const struct cluster_label *labels;
@@ -67,7 +67,7 @@ enum cluster_agent_state {
         CLUSTER_AGENT_ASKED,   /* its first answer has not come yet */
         CLUSTER_AGENT_ANSWERS, /* |page| is of the last question */
         CLUSTER_AGENT_TOO_OLD, /* it is there, but serves no node page (404) */
-        CLUSTER_AGENT_SILENT,  /* it cannot be asked, does not answer, or what it says is no node page: |reason| */
+        CLUSTER_AGENT_SILENT,  /* it cannot be asked, does not answer, or its answer is not a node page: |reason| */
 };
 
 /* The pod of an agent. */

@@ -148,7 +148,7 @@ static void node_entry_forget_page(struct node_entry *entry)
         arena_done(&entry->page_arena);
 }
 
-/* After a change of the node's agents: whom to ask from now on. */
+/* Chooses which agent of the node is asked from now on, after its agents have changed. */
 static void node_entry_choose_agent(struct node_entry *entry)
 {
         const struct error *several_namespaces = &entry->nodes->several_namespaces;
@@ -234,8 +234,8 @@ static int namespace_length(const struct agent_pod *pod)
 }
 
 /*
- * Whoever may make a pod anywhere can give it the labels of an agent. So pods of several namespaces are not believed,
- * and none is asked. The keys are sorted and begin with the namespace.
+ * A user who may make a pod in any namespace can give it the labels of an agent. So if pods of several namespaces have
+ * them, none of these pods is asked. The keys are sorted and begin with the namespace.
  */
 static void check_namespaces(struct cluster_nodes *nodes)
 {

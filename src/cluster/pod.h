@@ -36,7 +36,7 @@ struct cluster_pod {
         const char *node;                       /* NULL: not scheduled */
         const char *reason;                     /* the pod's, or else that of its condition PodScheduled; NULL: none */
         const char *message;                    /* the same */
-        const char *owner;                      /* "ReplicaSet/train-7d4b": who makes the next one; NULL: nobody */
+        const char *owner;                      /* "ReplicaSet/train-7d4b", which makes the next one; NULL: none */
         int64_t created;                        /* Unix seconds; 0: unknown */
         bool is_gated;                          /* spec.schedulingGates */
         bool is_deleted;                        /* metadata.deletionTimestamp */

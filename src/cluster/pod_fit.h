@@ -1,7 +1,7 @@
 /*
  * Whether a pod may be on a node, as far as labels and taints decide it:
- * https://kubernetes.io/docs/concepts/scheduling-eviction/. Pure. What cannot be judged (operators that are not known
- * here) does not count against the pod.
+ * https://kubernetes.io/docs/concepts/scheduling-eviction/. Pure. A condition with an operator that is not known here
+ * counts as met.
  */
 #pragma once
 

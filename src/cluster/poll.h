@@ -1,6 +1,6 @@
 /*
- * Who is asked when: one turn for each agent, at most |parallel| at a time, those that are due longest first. It knows
- * no agent: a question is a path, and its answer goes to |on_answer|.
+ * Decides when each agent is asked: in turn, at most |parallel| at a time, those that are due longest first. It does
+ * not know agents: a question is a path, and its answer goes to |on_answer|.
  *
  *     resting ──due──► waiting for a place ──► asked ──answer or deadline──► resting, until the interval or the back-off is over
  */
@@ -31,7 +31,7 @@ struct poll_turn {
 struct poll_options {
         struct kube_client *client;
         unsigned int parallel;
-        uint64_t interval_ms; /* 0: nobody is asked again, not even after a failure */
+        uint64_t interval_ms; /* 0: each is asked only once, even if that fails */
         uint64_t deadline_ms; /* of one question */
         uint64_t wait_ms;     /* after a failure, and the most after several */
         uint64_t wait_limit_ms;

@@ -13,7 +13,7 @@
 /* NULL stays NULL. Cleaned; at most CLUSTER_TEXT bytes, cut between characters. */
 const char *read_cut(struct arena *arena, const char *text);
 
-/* The member's text, cut; NULL or "" where it is no text, or |object| none. */
+/* The member's text, cut; NULL or "" where it is not a string, or |object| not an object. */
 const char *read_text(struct arena *arena, const json_t *object, const char *key);
 const char *read_text_or_empty(struct arena *arena, const json_t *object, const char *key);
 

@@ -107,7 +107,7 @@ static void on_refill(json_t *object, void *data)
         waiting_take(waiting, KUBE_PRESENT, object);
 }
 
-/* One that is not there, or cannot be read, is not asked for again, unless the server could not answer. */
+/* A pod that does not exist or cannot be read is not asked for again; it is if the server could not answer. */
 static void on_refill_end(const struct kube_answer *answer, const char *version UNUSED, void *data)
 {
         struct waiting_pods *waiting = data;

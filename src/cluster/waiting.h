@@ -32,5 +32,5 @@ void waiting_on_pod(struct waiting_pods *waiting, enum kube_change change, const
 /* |at| is less than waiting->pods.count. */
 const struct cluster_pod *waiting_at(const struct waiting_pods *waiting, size_t at);
 
-/* Whose pods are left out, by namespace; valid until the next call. */
+/* Counts the pods that are left out, by namespace; valid until the next call. */
 const struct cluster_more *waiting_count_more(struct waiting_pods *waiting, size_t *ret_count);

@@ -1,10 +1,10 @@
 /*
- * Why a pod waits, was refused, or where it runs, in a sentence. Pure: from the pod, its events, its claims, and what
- * is known of the nodes and their GPUs.
+ * Explains in a sentence why a pod waits or was refused, or where it runs. Pure: from the pod, its events, its claims,
+ * and what is known of the nodes and their GPUs.
  *
  * The scheduler counts the replicas of a node, not those of its GPUs, and says only how many nodes have too few ("2
- * Insufficient nvidia.com/gpu.shared"). Here each node is judged again, with what its agent says: how large a share can
- * be, how many replicas are reserved, who has the others. The scheduler's own words stand beside it.
+ * Insufficient nvidia.com/gpu.shared"). Here each node is checked again by its agent's page: how large a share can be,
+ * how many replicas are reserved, and which pods have the others. The scheduler's own message is shown beside it.
  *
  *     team-a/train-0 waits: it asks for 12 nvidia.com/gpu.shared in one container, and the largest share of one GPU is 10
  *     team-a/train-1 waits: it asks for 3 nvidia.com/gpu.shared; 3 nodes have it: on 2 too few replicas are free, 1 is cordoned

@@ -12,7 +12,7 @@
 /* One resource of a node, as its agent reports it. */
 struct supply {
         uint64_t largest; /* replicas of the unit that has most of them */
-        uint64_t free;    /* replicas that nobody has, with those that are reserved */
+        uint64_t free;    /* replicas that no pod has, with those that are reserved */
         uint64_t reserved;
         size_t n_units;
         size_t n_unhealthy;

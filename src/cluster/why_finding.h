@@ -9,7 +9,7 @@
 
 #define WHY_HOLDERS 3U /* pods that are named, of those that have the replicas of a node */
 
-/* In the order in which they are looked for: what a node fails by first. */
+/* The reasons why a node does not fit, in the order in which they are checked: the first one counts. */
 enum why_class {
         WHY_NOT_READY,
         WHY_CORDONED,

@@ -46,7 +46,7 @@ static const char *skip(const char *text, const char *prefix)
         return text_starts_with(text, prefix) ? text + strlen(prefix) : text;
 }
 
-/* Without what kubelet and gRPC put around each message. */
+/* Removes the text that kubelet and gRPC put around each message. */
 static const char *why_refused_shorten(const char *message, struct arena *arena)
 {
         static const char tail[] = ", which is unexpected";

@@ -44,7 +44,10 @@ static int help(int argc, char **argv)
         return command_run(command, argc > 2 ? 3 : 2, words);
 }
 
-/* As everywhere (base/alloc.h). By itself jansson goes without members of an object, and libuv prints nothing. */
+/*
+ * Makes the libraries abort without memory, too (base/alloc.h). By itself jansson would omit members of an object, and
+ * libuv would print nothing.
+ */
 static void abort_without_memory(void)
 {
         json_set_alloc_funcs(xmalloc, free);

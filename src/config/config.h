@@ -30,7 +30,7 @@
 
 #define CONFIG_KUBELET_ROOT "/var/lib/kubelet" /* the default of kubelet's --root-dir */
 /*
- * kubelet has device plugins here, and its record of their devices, whatever its --root-dir is (Kubernetes
+ * kubelet's folder of device plugins and of its record of their devices, independent of its --root-dir (Kubernetes
  * documentation, "Device Plugins" and "Local Files And Paths Used By The Kubelet").
  */
 #define CONFIG_DEVICE_PLUGINS "/var/lib/kubelet/device-plugins"
@@ -364,7 +364,7 @@ struct config_text {
         size_t size;
 };
 
-/* The same of |text| instead of the file that the options name; NULL: as config_build(). */
+/* Like config_build(), but with |text| instead of the file that the options name, unless it is NULL. */
 int config_build_text(const struct option_set *options, const struct config_text *text, struct arena *arena,
         const struct config **ret, config_warn_fn *warn, void *warn_data, struct error *err) MUST_USE;
 
@@ -377,7 +377,7 @@ char *config_print(const struct config *config);
  */
 char *config_schema(void);
 
-/* As it is written in the file: "0", "0:1", "GPU-…". */
+/* The reference as the file has it: "0", "0:1", "GPU-…". */
 const char *device_ref_text(struct arena *arena, const struct device_ref *ref);
 
 /* Whether a GPU is among those that |dra| selects, enabled or not. */

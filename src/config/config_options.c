@@ -69,7 +69,7 @@ static int read_option_list(const struct tree *tree, const struct tree_node *nod
                 *ret = "";
                 return 0;
         }
-        /* Once more as a whole, which drops repetitions. */
+        /* Checks the list as a whole, which drops repetitions. */
         return option_check(option, list, tree->arena, ret, err);
 }
 

@@ -48,7 +48,10 @@ const char *option_set_value(const struct option_set *set, const char *flag)
 
 /* ---- values ---- */
 
-/* One element of a list in its one spelling; |*ret| is NULL for an empty free word, which means nothing. */
+/*
+ * Checks one element of a list, and returns its normal spelling; |*ret| is NULL for an empty free word, which is
+ * ignored.
+ */
 static int check_element(const struct option *option, const char *text, size_t length, struct arena *arena,
         const char **ret, struct error *err)
 {

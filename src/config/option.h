@@ -126,8 +126,8 @@ unsigned int option_position(const struct option *option, const char *value);
 int option_check(const struct option *option, const char *value, struct arena *arena, const char **ret,
         struct error *err) MUST_USE;
 
-/* Its first alias is the one letter that stands before the flag: "-o, --output". */
+/* True if the first alias is a letter, which help shows before the flag: "-o, --output". */
 bool option_has_letter(const struct option *option);
 
-/* Its part of --help: flags, meaning, default, environment, YAML key, aligned for 100 columns. */
+/* Prints the option's part of --help: flags, meaning, default, environment, YAML key, aligned for 100 columns. */
 void option_print_one(struct strbuf *help, const struct option *option);

@@ -10,7 +10,10 @@
 
 #define APART_CALL_MS UINT64_C(10000) /* a call that waits by design has more (NVML_CALL_LASTING) */
 
-/* In the process, which has all that the program has: its standard streams, too, and what |data| points to. */
+/*
+ * Runs in the process, which has all that the program has, also its standard streams and the memory that |data| points
+ * to.
+ */
 typedef int apart_fn(const void *data, struct strbuf *answer, struct error *err);
 
 enum { APART_LOST = 1 };

@@ -14,9 +14,9 @@ enum call_subject {
         CALL_ON_DRIVER, /* no GPU in particular */
         CALL_ON_GPU,
         CALL_ON_PAIR, /* two GPUs: either may be the one that does not answer */
-        CALL_TO_OPEN, /* the library is being loaded or initialised, which has thrice the time: without persistence mode
-                       * each of the node's GPUs is begun anew then, for some seconds */
-        CALL_TO_HEAR, /* events are waited for */
+        CALL_TO_OPEN, /* the library is being loaded or initialised, with three times the usual deadline: without
+                       * persistence mode this initialises each GPU of the node, for some seconds */
+        CALL_TO_WAIT, /* the process waits for events */
 };
 
 #define CALL_NO_INDEX UINT32_MAX

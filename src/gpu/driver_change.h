@@ -10,10 +10,12 @@
 
 #include "gpu/nvml.h"
 
-/* Which driver is installed. Two values differ if the library's file or the kernel's driver is a different one. */
+/*
+ * Identifies the installed driver. Two values differ if the library's file or the kernel's driver is a different one.
+ */
 struct driver_mark {
         dev_t device; /* of the library's file, after following symbolic links */
-        ino_t inode;  /* 0: there is no file */
+        ino_t inode;  /* 0: the file does not exist */
         off_t size;
         int64_t modified_ns;
         char version[64]; /* version of the driver in the kernel; "": there is none, or it cannot be read */

@@ -1,9 +1,9 @@
 /*
- * Driver calls that did not return: which GPU each is about, and when that is asked again. Pure: values in, values out.
+ * Remembers driver calls that did not return: which GPU each is about, and when to ask that GPU again. Pure.
  *
- * Whoever is in such a call is a process, which was killed (gpu/nvml_pool.h). Its GPU is left out from then on, so that
- * no other one waits for it, and asked again alone, after a pause that doubles each time. A GPU that hangs again soon
- * after it has answered goes on where it was: each time costs its processes.
+ * The process that was in such a call was killed (gpu/nvml_pool.h). The GPU is left out from then on, so that no other
+ * GPU waits for it, and is asked again alone, after a pause that doubles each time. If a GPU hangs again soon after it
+ * has answered, its pause is not reset, because each attempt costs a process.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * What an event means for the health of a unit, and when the unit may return. Pure: no clock, no NVML, no memory of its
- * own.
+ * Decides what an event means for the health of a unit, and when the unit may return. Pure: no clock, no NVML, no
+ * memory of its own.
  *
  *                ┌──(an Xid that counts, a failed reading, a failed probe)──┐
  *                │                                                          ▼
@@ -40,8 +40,8 @@
 #define HEALTH_WORDS (XID_MAX / 64)
 
 /*
- * Which Xids count, by three sources: NVIDIA's two variables, the rules of the configuration file, and the table. A
- * number has precedence over a word, the environment over the file, and enabling over disabling:
+ * Decides which Xids count, by three sources: NVIDIA's two variables, the rules of the configuration file, and the
+ * table. A number has precedence over a word, the environment over the file, and enabling over disabling:
  *
  *   1. DP_ENABLE_HEALTHCHECKS names it                              counts
  *   2. DP_DISABLE_HEALTHCHECKS names it, and the other is not "all" does not

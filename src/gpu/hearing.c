@@ -19,13 +19,13 @@ static const struct listener_gpu *find_registered(const struct hearing *hearing,
 /* The wait for events hangs. */
 static struct hang *find_hanging_wait(struct hearing *hearing)
 {
-        return hangs_find(&hearing->known->hangs, CALL_TO_HEAR, CALL_NO_INDEX, "");
+        return hangs_find(&hearing->known->hangs, CALL_TO_WAIT, CALL_NO_INDEX, "");
 }
 
 /* ---- registering ---- */
 
 /* One lost GPU makes each wait fail. The probe that finds it again has it registered. */
-static bool can_be_heard(const struct hearing *hearing, size_t position)
+static bool can_be_registered(const struct hearing *hearing, size_t position)
 {
         const struct unit_group *group = &hearing->known->units.groups[position];
         const struct gpu *gpu = &hearing->known->inventory->gpus[position];
@@ -41,7 +41,7 @@ static void register_gpus(struct hearing *hearing)
         size_t n_gpus = 0;
 
         /* A process that waits and can neither return nor be ended: another one would be left behind as well. */
-        if (worker_find_left(CALL_TO_HEAR, "", NULL)) {
+        if (worker_find_left(CALL_TO_WAIT, "", NULL)) {
                 hearing->must_register = true;
                 hearing->register_at_ms = gpu_call_now_ms() + REGISTER_AGAIN_MS;
                 return;
@@ -50,7 +50,7 @@ static void register_gpus(struct hearing *hearing)
         for (size_t i = 0; i < inventory->n_gpus; i++) {
                 const struct gpu *gpu = &inventory->gpus[i];
 
-                if (!can_be_heard(hearing, i))
+                if (!can_be_registered(hearing, i))
                         continue;
                 gpus[n_gpus].index = gpu->index;
                 snprintf(gpus[n_gpus].uuid, sizeof(gpus->uuid), "%s", gpu->uuid);
@@ -59,30 +59,30 @@ static void register_gpus(struct hearing *hearing)
         hearing->must_register = hearing->is_hearing_all = false;
         hearing->is_registering = n_gpus > 0;
         hearing->registered_ms = gpu_call_now_ms();
-        listener_hear(hearing->listener, gpus, n_gpus, hearing->failing_since_ms || find_hanging_wait(hearing));
+        listener_set_gpus(hearing->listener, gpus, n_gpus, hearing->failing_since_ms || find_hanging_wait(hearing));
         if (n_gpus == 0)
                 hearing->n_gpus = 0;
         free(gpus);
 }
 
 /*
- * After another inventory all are registered again, since a GPU that was reset is not any more; but one that hangs
- * could not be: while it is heard, that stays so.
+ * After a new inventory all GPUs are registered again, since a reset ends the registration of a GPU. But a GPU that
+ * hangs could not be registered again: so while one of the registered GPUs hangs, the registration stays as it is.
  */
 static bool needs_registering(struct hearing *hearing, bool is_news)
 {
         const struct inventory *inventory = hearing->known->inventory;
-        bool hears_hung = false;
+        bool has_hung = false;
 
         for (size_t i = 0; i < inventory->n_gpus; i++) {
                 const struct gpu *gpu = &inventory->gpus[i];
-                const bool is_heard = find_registered(hearing, gpu->uuid);
+                const bool is_registered = find_registered(hearing, gpu->uuid);
 
-                if (!is_heard && can_be_heard(hearing, i))
+                if (!is_registered && can_be_registered(hearing, i))
                         return true;
-                hears_hung = hears_hung || (is_heard && gpu_known_find_hang(hearing->known, gpu));
+                has_hung = has_hung || (is_registered && gpu_known_find_hang(hearing->known, gpu));
         }
-        return is_news && !hears_hung;
+        return is_news && !has_hung;
 }
 
 /* No event of this GPU would arrive. */
@@ -148,7 +148,7 @@ static void on_hearing_lost(const char *reason UNUSED, const struct call_info *c
                 if (hang && call->subject != CALL_ON_GPU)
                         hearing->register_at_ms = hang->at_ms; /* others are left out, and need not wait */
         } else if (known->is_open) {
-                gpu_known_read_anew(known); /* NVML cannot be opened: the reading says why */
+                gpu_known_reopen(known); /* NVML cannot be opened: the reading says why */
         }
         known->turn(known);
 }
@@ -193,7 +193,7 @@ static void report_problem(struct hearing *hearing, const char *reason)
                 to->on_unheard(reason, to->data);
 }
 
-static void on_heard(void *data)
+static void hearing_on_recovered(void *data)
 {
         struct hearing *hearing = data;
         struct gpu_known *known = hearing->known;
@@ -299,7 +299,7 @@ void hearing_init(struct hearing *hearing, struct gpu_known *known, const struct
                 .on_registered = hearing_on_registered,
                 .on_event = on_hearing_event,
                 .on_failed = on_hearing_failed,
-                .on_heard = on_heard,
+                .on_recovered = hearing_on_recovered,
                 .on_lost = on_hearing_lost,
                 .data = hearing,
         };
@@ -307,7 +307,7 @@ void hearing_init(struct hearing *hearing, struct gpu_known *known, const struct
         *hearing =
                 (struct hearing){.known = known, .options = *options, .is_registering = true, .is_hearing_all = true};
         hearing->listener = listener_new(&listener);
-        listener_hear_all(hearing->listener);
+        listener_set_all(hearing->listener);
 }
 
 bool hearing_has_ended(const struct hearing *hearing)

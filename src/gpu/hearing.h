@@ -1,5 +1,5 @@
 /*
- * Whether events of the GPUs arrive. All that can be heard are registered with a process that waits for events
+ * Makes sure that events of the GPUs arrive. All GPUs that can be are registered with a process that waits for events
  * (gpu/listener.h), and registered again when another GPU comes, when one becomes usable, or when that process is lost.
  *
  * One lost GPU makes each wait fail, and the failure does not say which GPU it is: then all are probed with the next
@@ -38,10 +38,13 @@ struct hearing {
         char problem[200];         /* why no events arrive, once that is reported; "": they arrive */
 };
 
-/* All GPUs that the driver has are registered, until it is known which there are. */
+/* Registers all GPUs of the driver, until the inventory is known. */
 void hearing_init(struct hearing *hearing, struct gpu_known *known, const struct hearing_options *options);
 
-/* The inventory was read; |is_news|: it is another one. Its GPUs are registered, unless they are. */
+/*
+ * Call it after each reading of the inventory; |is_news|: it has changed. Registers the GPUs that are not registered
+ * yet.
+ */
 void hearing_update(struct hearing *hearing, bool is_news, uint64_t now_ms);
 
 /*
@@ -62,6 +65,6 @@ uint64_t hearing_failed_waits(const struct hearing *hearing);
 /* No process is left that may have NVML open. */
 bool hearing_has_ended(const struct hearing *hearing);
 
-/* Nothing is heard any more, until the next hearing_update(). */
+/* No event arrives any more, until the next hearing_update(). */
 void hearing_stop(struct hearing *hearing);
 void hearing_close(struct hearing *hearing);

@@ -71,8 +71,8 @@ struct mig_device {
         int compute_instance_cap; /* the same */
         struct mig_attributes attributes;
         uint64_t memory;     /* of the instance, total, bytes */
-        bool is_withdrawn;   /* it is offered to nobody, since the MIG geometry changes or may do so: the agent knows,
-                            * NVML does not */
+        bool is_withdrawn;   /* not offered to pods, because its MIG geometry changes or may change; set by the
+                              * agent, not read from NVML */
         const char *failure; /* why it could not be read now, or NULL; then the other fields are from before:
                               * inventory_keep() */
 };

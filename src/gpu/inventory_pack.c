@@ -13,7 +13,7 @@ static void inventory_pack_pack_texts(struct pack *pack, const char *const **tex
                 pack_text(pack, &list[i]);
 }
 
-/* What was read belongs to who reads it; what is written is not changed by that. */
+/* Casts const away: when reading, the items belong to the reader; when writing, they are not changed. */
 #define ITEMS(type, items) ((type *)(uintptr_t)(items))
 
 static void pack_mig_device(struct pack *pack, struct mig_device *device)
@@ -70,7 +70,7 @@ static void pack_gpus(struct pack *pack, struct inventory *inventory)
         }
 }
 
-/* Its arena is that of who reads it. */
+/* Packs or unpacks an inventory. An unpacked inventory has an arena of its own, which belongs to the reader. */
 void inventory_pack(struct pack *pack, struct inventory **inventory)
 {
         struct arena own = ARENA_INIT;

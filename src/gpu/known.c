@@ -34,7 +34,7 @@ void gpu_known_read_by(struct gpu_known *known, uint64_t at_ms)
         known->refresh_at_ms = MIN(known->refresh_at_ms, at_ms);
 }
 
-void gpu_known_read_anew(struct gpu_known *known)
+void gpu_known_reopen(struct gpu_known *known)
 {
         nvml_pool_renew(known->pool);
         known->refresh_at_ms = 0;

@@ -45,7 +45,7 @@ bool gpu_known_note_lost(struct gpu_known *known, const struct call_info *lost, 
 /* The driver answers again, or the GPU, or pairs of them. */
 void gpu_known_end_hang(struct gpu_known *known, struct hang *hang);
 
-/* The inventory is read at that time, or before. */
+/* Has the inventory read at that time, or before. */
 void gpu_known_read_by(struct gpu_known *known, uint64_t at_ms);
-/* It is read at once, by a process that opens NVML again. */
-void gpu_known_read_anew(struct gpu_known *known);
+/* Has the inventory read at once, by a process that opens NVML again. */
+void gpu_known_reopen(struct gpu_known *known);

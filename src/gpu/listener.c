@@ -1,6 +1,6 @@
 /*
- * A process takes over from another when it has registered. An event of that moment is told by both or by one of them,
- * so the old one is heard for a while, and what both tell counts once.
+ * A new process takes over from the old one when it has registered. An event of that moment is reported by both or by
+ * only one of them. So the old process runs for a while longer, and an event that both report counts once.
  */
 #include "gpu/listener.h"
 
@@ -24,7 +24,7 @@
  */
 #define EVENTS_WANTED (NVML_EVENT_TYPE_XID_CRITICAL_ERROR | NVML_EVENT_TYPE_MIG_CONFIG_CHANGE | LISTENER_EVENTS_POLL)
 
-enum news { NEWS_REGISTERED, NEWS_EVENT, NEWS_FAILED, NEWS_HEARD };
+enum news { NEWS_REGISTERED, NEWS_EVENT, NEWS_FAILED, NEWS_RECOVERED };
 
 struct failure {
         bool is_fatal;
@@ -45,13 +45,13 @@ struct listener {
         char *driver_root;
         struct listener_process *now;  /* NULL: none */
         struct listener_process *next; /* registers */
-        struct listener_process *old;  /* is heard for a while */
-        uv_timer_t timer;              /* the end of that */
-        struct told {
+        struct listener_process *old;  /* runs a while longer, so that no event is lost */
+        uv_timer_t timer;              /* ends |old| */
+        struct seen_event {
                 struct listener_event event;
                 bool by_old;
-        } told[OVERLAP_EVENTS]; /* by one of the two */
-        size_t n_told;
+        } seen[OVERLAP_EVENTS]; /* reported by one of |now| and |old| so far */
+        size_t n_seen;
 };
 
 /* ---- in the process ---- */
@@ -60,9 +60,9 @@ struct waiting {
         const struct nvml *nvml;
         nvmlEventSet_t set;
         struct listener_gpu *gpus;
-        nvmlDevice_t *devices; /* NULL: not heard */
+        nvmlDevice_t *devices; /* NULL: not registered */
         size_t n_gpus;
-        size_t n_heard;
+        size_t n_registered;
         uint64_t wait_ms;
         bool has_failed;
         unsigned int n_failures; /* in a row */
@@ -111,7 +111,7 @@ static void register_all(struct waiting *waiting)
 {
         nvmlReturn_t made;
 
-        gpu_call_about(CALL_TO_HEAR, 0, NULL);
+        gpu_call_about(CALL_TO_WAIT, 0, NULL);
         made = NVML_CALL(waiting->nvml, event_set_create, &waiting->set);
         for (size_t i = 0; i < waiting->n_gpus; i++) {
                 struct listener_gpu *gpu = &waiting->gpus[i];
@@ -120,7 +120,7 @@ static void register_all(struct waiting *waiting)
                 struct error err;
 
                 gpu->state = EVENTS_ARRIVE;
-                waiting->n_heard += code == NVML_SUCCESS;
+                waiting->n_registered += code == NVML_SUCCESS;
                 if (code == NVML_SUCCESS)
                         continue;
                 waiting->devices[i] = NULL;
@@ -133,7 +133,7 @@ static void register_all(struct waiting *waiting)
                         &err);
                 listener_note_failure(gpu, &err);
         }
-        gpu_call_about(CALL_TO_HEAR, 0, NULL);
+        gpu_call_about(CALL_TO_WAIT, 0, NULL);
 }
 
 static void find_all(struct waiting *waiting, struct arena *arena)
@@ -166,18 +166,18 @@ static void listener_name_gpu(const struct waiting *waiting, nvmlDevice_t device
         event->uuid[sizeof(event->uuid) - 1] = '\0';
 }
 
-static void tell_event(const struct waiting *waiting, const nvmlEventData_t *heard)
+static void send_event(const struct waiting *waiting, const nvmlEventData_t *raw)
 {
-        struct listener_event event = {.type = heard->eventType,
-                .data = heard->eventData,
-                .gpu_instance = heard->gpuInstanceId,
-                .compute_instance = heard->computeInstanceId};
+        struct listener_event event = {.type = raw->eventType,
+                .data = raw->eventData,
+                .gpu_instance = raw->gpuInstanceId,
+                .compute_instance = raw->computeInstanceId};
 
-        listener_name_gpu(waiting, heard->device, &event);
+        listener_name_gpu(waiting, raw->device, &event);
         send_news(NEWS_EVENT, &event, sizeof(event));
 }
 
-static void tell_failure(struct waiting *waiting, nvmlReturn_t code)
+static void send_failure(struct waiting *waiting, nvmlReturn_t code)
 {
         struct failure failure = {.is_fatal = look_is_fatal(code)};
         struct error err;
@@ -198,18 +198,18 @@ static void wait_for_events(struct waiting *waiting)
                 waiting->nvml, waiting->wait_ms, event_set_wait, waiting->set, &event, (unsigned int)waiting->wait_ms);
 
         if (code == NVML_SUCCESS)
-                tell_event(waiting, &event);
+                send_event(waiting, &event);
         if (code != NVML_SUCCESS && code != NVML_ERROR_TIMEOUT) {
-                tell_failure(waiting, code);
+                send_failure(waiting, code);
                 return;
         }
         waiting->n_failures = 0;
         if (waiting->has_failed)
-                send_news(NEWS_HEARD, NULL, 0);
+                send_news(NEWS_RECOVERED, NULL, 0);
         waiting->has_failed = false;
 }
 
-/* Answers with an error's text if NVML cannot be used, and with nothing if nobody can be heard. */
+/* Answers with an error's text if NVML cannot be used, and with nothing if no GPU could be registered. */
 static void listener_serve(const void *message, size_t size, struct strbuf *answer, const void *data)
 {
         const struct listener *listener = data;
@@ -230,7 +230,7 @@ static void listener_serve(const void *message, size_t size, struct strbuf *answ
         waiting.devices = ARENA_ARRAY(&arena, nvmlDevice_t, waiting.n_gpus);
         register_all(&waiting);
         send_news(NEWS_REGISTERED, waiting.gpus, waiting.n_gpus * sizeof(*waiting.gpus));
-        while (waiting.n_heard)
+        while (waiting.n_registered)
                 wait_for_events(&waiting);
 }
 
@@ -249,7 +249,7 @@ static struct listener_process *process_close(struct listener_process *process)
 static void end_overlap(struct listener *listener)
 {
         listener->old = process_close(listener->old);
-        listener->n_told = 0;
+        listener->n_seen = 0;
         uv_timer_stop(&listener->timer);
 }
 
@@ -273,19 +273,21 @@ static bool listener_is_same(const struct listener_event *a, const struct listen
                a->gpu_instance == b->gpu_instance && a->compute_instance == b->compute_instance;
 }
 
-/* The other of two processes has told it. */
-static bool is_told(struct listener *listener, const struct listener_event *event, bool by_old)
+/*
+ * True if the other of the two processes has reported the event already; else it is remembered as reported by this one.
+ */
+static bool is_duplicate(struct listener *listener, const struct listener_event *event, bool by_old)
 {
         if (!listener->old)
                 return false;
-        for (size_t i = 0; i < listener->n_told; i++) {
-                if (listener->told[i].by_old == by_old || !listener_is_same(&listener->told[i].event, event))
+        for (size_t i = 0; i < listener->n_seen; i++) {
+                if (listener->seen[i].by_old == by_old || !listener_is_same(&listener->seen[i].event, event))
                         continue;
-                listener->told[i] = listener->told[--listener->n_told];
+                listener->seen[i] = listener->seen[--listener->n_seen];
                 return true;
         }
-        if (listener->n_told < OVERLAP_EVENTS)
-                listener->told[listener->n_told++] = (struct told){*event, by_old};
+        if (listener->n_seen < OVERLAP_EVENTS)
+                listener->seen[listener->n_seen++] = (struct seen_event){*event, by_old};
         return false;
 }
 
@@ -313,7 +315,7 @@ static void on_news(struct worker_request *request, const void *bytes, size_t si
                 break;
         case NEWS_EVENT:
                 PACK(&pack, event);
-                if (!is_told(listener, &event, process == listener->old))
+                if (!is_duplicate(listener, &event, process == listener->old))
                         to->on_event(&event, to->data);
                 break;
         case NEWS_FAILED:
@@ -321,9 +323,9 @@ static void on_news(struct worker_request *request, const void *bytes, size_t si
                 if (process == listener->now)
                         to->on_failed(failure.reason, failure.is_fatal, to->data);
                 break;
-        case NEWS_HEARD:
+        case NEWS_RECOVERED:
                 if (process == listener->now)
-                        to->on_heard(to->data);
+                        to->on_recovered(to->data);
                 break;
         }
         arena_done(&arena);
@@ -373,7 +375,7 @@ static void listener_begin(struct listener *listener, struct listener_gpu *gpus,
         worker_ask(process->worker, &process->request);
 }
 
-void listener_hear(struct listener *listener, const struct listener_gpu *gpus, size_t n_gpus, bool has_failed)
+void listener_set_gpus(struct listener *listener, const struct listener_gpu *gpus, size_t n_gpus, bool has_failed)
 {
         if (n_gpus)
                 listener_begin(listener, (struct listener_gpu *)(uintptr_t)gpus, n_gpus, has_failed);
@@ -381,7 +383,7 @@ void listener_hear(struct listener *listener, const struct listener_gpu *gpus, s
                 listener_stop(listener);
 }
 
-void listener_hear_all(struct listener *listener)
+void listener_set_all(struct listener *listener)
 {
         listener_begin(listener, NULL, 0, false);
 }

@@ -1,13 +1,13 @@
 /*
- * Hears what GPUs report: a process (base/io/worker.h) that registers for their events and waits for nothing else, so
- * that an event is told at once, whatever other calls hang.
+ * Reports events of GPUs: a process (base/io/worker.h) that registers for their events and waits for nothing else, so
+ * that an event is reported at once, even while other calls hang.
  *
- *         SILENT ──(listener_hear)──► REGISTERING ──(registered)──► HEARING
- *           ▲                              │                          │  └─(listener_hear): another process registers, and
- *           └───(its process is lost)──────┴──────────────────────────┘     takes over when it has: no event is lost
+ *     STOPPED ──(listener_set_gpus)──► REGISTERING ──(registered)──► WAITING
+ *       ▲                                  │                           │  └─(listener_set_gpus): another process takes
+ *       └───(its process is lost)──────────┴───────────────────────────┘     over once it has registered: no event lost
  *
- * One lost GPU in a set of events makes each wait for it fail, so whoever asks leaves those out. What an event means is
- * not known here.
+ * One lost GPU in a set of events makes each wait for it fail, so the caller leaves lost GPUs out. The listener does
+ * not know what an event means.
  */
 #pragma once
 
@@ -54,7 +54,7 @@ struct listener_options {
         void (*on_event)(const struct listener_event *event, void *data);
         /* A wait has failed; it is tried again. |is_fatal|: no call can succeed with this library and driver. */
         void (*on_failed)(const char *reason, bool is_fatal, void *data);
-        void (*on_heard)(void *data); /* the first wait that did not fail, after others did */
+        void (*on_recovered)(void *data); /* the first wait that succeeds after others failed */
         /* No process is left: |reason|; |call|: the call that hung or crashed, or NULL. */
         void (*on_lost)(const char *reason, const struct call_info *call, bool has_crashed, void *data);
         void *data;
@@ -62,10 +62,13 @@ struct listener_options {
 
 struct listener *listener_new(const struct listener_options *options);
 
-/* Hears these GPUs from now on, |state| aside; none: nobody. |has_failed|: the last wait did. */
-void listener_hear(struct listener *listener, const struct listener_gpu *gpus, size_t n_gpus, bool has_failed);
-/* All that the driver has, where they are not known yet. */
-void listener_hear_all(struct listener *listener);
+/*
+ * Reports events of these GPUs from now on (|state| is not read), of none if |n_gpus| is 0. |has_failed|: the last wait
+ * failed.
+ */
+void listener_set_gpus(struct listener *listener, const struct listener_gpu *gpus, size_t n_gpus, bool has_failed);
+/* Reports events of all GPUs of the driver, before it is known which GPUs there are. */
+void listener_set_all(struct listener *listener);
 void listener_stop(struct listener *listener);
 /* No process is left that may have NVML open. */
 bool listener_has_ended(const struct listener *listener);

@@ -1,6 +1,6 @@
 /*
- * Which device nodes stand for MIG instances: the minors of /dev/nvidia-caps/nvidia-cap<n>, which a container needs
- * beside the GPU's own node. NVML does not report them, but the kernel driver does, in two places:
+ * Finds the device nodes of MIG instances: the minors of /dev/nvidia-caps/nvidia-cap<n>, which a container needs beside
+ * the GPU's own node. NVML does not report them, but the kernel driver does, in two places:
  *
  * - /proc/driver/nvidia-caps/mig-minors, a line "gpu0/gi9/ci0/access 84" for each instance that could be, and
  * - /proc/driver/nvidia/capabilities/gpu0/mig/gi9/access, a file for each that is, with a line "DeviceFileMinor: 84".

@@ -10,7 +10,7 @@
 
 #define INSTANCES_MAX 64U /* of one profile, and compute instances of one profile in a GPU instance */
 #define WHAT_SIZE 96U
-#define MODE_LASTS_MS UINT64_C(50000) /* a GPU whose mode changes may begin anew */
+#define MODE_LASTS_MS UINT64_C(50000) /* changing the mode may initialise the GPU again */
 
 /* ---- errors ---- */
 

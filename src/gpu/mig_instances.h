@@ -32,7 +32,7 @@ struct mig_gpu {
         nvmlDevice_t device;
 };
 
-/* In memory slices. */
+/* A placement, in memory slices. */
 struct mig_placement {
         unsigned int start;
         unsigned int size;
@@ -89,9 +89,7 @@ struct mig_geometry {
 /* |nvml| and |uuid| outlive |ret|. There is nothing to close. */
 int mig_gpu_open(struct mig_gpu *ret, const struct nvml *nvml, const char *uuid, struct error *err) MUST_USE;
 
-/*
- * What became of a mode that was set: in force, pending until the GPU is reset, or pending because the GPU is in use.
- */
+/* The outcome of setting a mode: in force, pending until the GPU is reset, or pending because the GPU is in use. */
 enum mig_activation { MIG_MODE_ACTIVE, MIG_MODE_NEEDS_RESET, MIG_MODE_IN_USE };
 
 /*

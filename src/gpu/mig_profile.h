@@ -33,7 +33,7 @@ bool mig_profile_name(char name[MIG_PROFILE_SIZE], unsigned int gpu_index, unsig
 /*
  * A name as the driver writes it, which is where the GPU's memory is unknown or the profile has none of its own, as on
  * Thor ("1g.0gb"): |text| is that of a GPU instance profile ("MIG 1g.5gb+me") or of a MIG device ("NVIDIA A30 MIG
- * 1c.2g.12gb"). In |name| is what stands behind the last "MIG ", or all of it. False: that is no profile.
+ * 1c.2g.12gb"). |name| gets the text behind the last "MIG ", or all of it. False: that is not a profile.
  */
 bool mig_profile_read(char name[MIG_PROFILE_SIZE], const char *text) MUST_USE;
 

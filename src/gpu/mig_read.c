@@ -229,7 +229,7 @@ static struct mig_instance_profile flatten_profile(const struct mig_gpu_profile 
         return profile;
 }
 
-/* Not all who may see MIG devices may see this; the rest of the GPU is known all the same. */
+/* A process that may see MIG devices may lack the rights for this; the rest of the GPU is known even so. */
 static void read_geometry(struct arena *arena, const struct nvml *nvml, nvmlDevice_t device, struct gpu *gpu)
 {
         const struct mig_gpu of = {.nvml = nvml, .uuid = gpu->uuid, .device = device};

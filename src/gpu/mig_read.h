@@ -1,5 +1,5 @@
 /*
- * What NVML knows about MIG on one GPU: mode, possible profiles, and the MIG devices with their attributes.
+ * Reads what NVML knows about MIG on one GPU: mode, possible profiles, and the MIG devices with their attributes.
  */
 #pragma once
 

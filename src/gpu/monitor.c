@@ -66,7 +66,7 @@ struct gpu_monitor {
         char *reported;    /* why it cannot, as it was reported last; NULL: it can */
         bool must_report;  /* report the inventory, even if it has not changed */
         bool owes_answer;  /* to a rescan */
-        bool holds_report; /* what was read is reported when its events are heard, or after SLOW_MS */
+        bool holds_report; /* the inventory is reported when its GPUs are registered for events, or after SLOW_MS */
         uint64_t held_since_ms;
 
         bool wants_pause;
@@ -83,7 +83,10 @@ static bool monitor_works(const struct gpu_monitor *monitor)
 
 /* ---- reporting ---- */
 
-/* |out|: why NVML cannot be used, which holds for each unit, whatever its own health is; NULL: it can. */
+/*
+ * |out|: why NVML cannot be used, which makes each unit unhealthy, even one that is healthy itself; NULL: it can be
+ * used.
+ */
 static void monitor_report_unit(
         const struct gpu_monitor *monitor, const struct unit_state *unit, const char *out, bool is_after)
 {
@@ -164,7 +167,7 @@ static struct monitor_reading *reading_cancel(struct monitor_reading *reading)
         return NULL;
 }
 
-/* Nothing is asked any more, and nothing is heard. */
+/* Cancels all requests and stops waiting for events. */
 static void cancel_all(struct gpu_monitor *monitor)
 {
         prober_cancel(&monitor->prober);
@@ -378,7 +381,7 @@ static void take_reading(struct gpu_monitor *monitor, const struct error *err, s
                 use_reading(monitor, &reading);
         inventory_free(reading.inventory);
         if (monitor->owes_answer && !monitor->has_answers)
-                monitor->known.refresh_at_ms = 0; /* somebody has asked since */
+                monitor->known.refresh_at_ms = 0; /* a rescan was requested during this reading */
 }
 
 static void monitor_on_read(struct nvml_request *request, const struct error *err, struct pack *answer)

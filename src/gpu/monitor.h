@@ -1,6 +1,6 @@
 /*
- * Keeps what is known of the GPUs of this node: reads the inventory, hears events, probes unhealthy units, and says
- * what has changed.
+ * Keeps what is known of the GPUs of this node: reads the inventory, waits for events, probes unhealthy units, and
+ * reports what has changed.
  *
  * All of it is on the loop; NVML is called by processes (gpu/nvml_pool.h, gpu/listener.h), which know nothing but what
  * they are asked. Its states:
@@ -10,7 +10,7 @@
  *             └────────────(no GPU left, library failing)───────────────┘  └──────┘  end, and others open NVML)
  *
  * In SEARCHING it tries again with a capped back-off and reports each *change* of the reason. Zero GPUs is reported as
- * an inventory, not as a reason, and the search goes on. In WATCHING it hears Xid events, probes unhealthy units,
+ * an inventory, not as a reason, and the search continues. In WATCHING it receives Xid events, probes unhealthy units,
  * follows changes of MIG devices, and every |refresh_ms| reads and probes everything for changes without an event. A
  * GPU that is seen for the first time is probed, so that a GPU that needs a reset does not become healthy by a restart
  * of the agent, if the driver reports it (no probe if the policy disables all checks). gpu/health.h has the pure
@@ -25,11 +25,12 @@
  *
  * A call may also never return. One that has lasted for |hang_ms| is reported (on_hang) and its process is killed; if
  * it is about one GPU, that GPU is unhealthy, left out, and asked again alone, less and less often (gpu/hangs.h), until
- * it answers and its probes are good. Meanwhile all others are heard, probed and read. A call that crashes counts as
- * one that hangs. If it is the driver as a whole that does not answer, what is known stays, and rescans are answered
- * with it.
+ * it answers and its probes are good. Meanwhile events of all other GPUs arrive, and these are probed and read. A call
+ * that crashes counts as one that hangs. If it is the driver as a whole that does not answer, what is known stays, and
+ * rescans are answered with it.
  *
- * An idle monitor wakes for |refresh_ms| and |sample_ms| only; the process that hears wakes once in |wait_ms|.
+ * An idle monitor wakes for |refresh_ms| and |sample_ms| only; the process that waits for events wakes once in
+ * |wait_ms|.
  */
 #pragma once
 
@@ -93,7 +94,7 @@ struct gpu_monitor_options {
          * the Xid that is the reason, or 0.
          */
         void (*on_health)(const char *uuid, bool healthy, const char *reason, uint64_t xid, void *data);
-        /* The same again, after the last of those that have come together: for what may wait. May be NULL. */
+        /* Called with the same values after all on_health of one turn, for work that may wait. May be NULL. */
         void (*after_health)(const char *uuid, bool healthy, const char *reason, uint64_t xid, void *data);
 
         /*
@@ -104,8 +105,8 @@ struct gpu_monitor_options {
         void (*on_unheard)(const char *reason, void *data);
 
         /*
-         * What the units do, every |sample_ms| while NVML can be used, for the receiver to keep and free. May be NULL
-         * if |sample_ms| is 0.
+         * Reports how the units are used, every |sample_ms| while NVML can be used. The receiver keeps and frees the
+         * samples. May be NULL if |sample_ms| is 0.
          */
         void (*on_samples)(struct gpu_samples *samples, void *data);
 
@@ -126,9 +127,9 @@ void gpu_monitor_rescan(struct gpu_monitor *monitor);
 
 /*
  * Ends all processes that may have NVML open, so that a GPU can be reset, and begins none until gpu_monitor_resume().
- * What is known stays, and nothing new is heard: what the driver reports meanwhile is lost, and rescans are answered
- * afterwards. It is paused when the processes have ended; one that hangs so that it cannot be killed keeps it from
- * that. Both may be called again.
+ * What is known stays. What the driver reports meanwhile is lost, and rescans are answered afterwards. It is paused
+ * when the processes have ended; one that hangs so that it cannot be killed keeps it from that. Both may be called
+ * again.
  */
 void gpu_monitor_pause(struct gpu_monitor *monitor);
 bool gpu_monitor_is_paused(const struct gpu_monitor *monitor);

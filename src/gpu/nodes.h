@@ -1,5 +1,5 @@
 /*
- * Which of NVIDIA's control device nodes a container can get.
+ * Finds the control device nodes of NVIDIA's driver that a container can get.
  *
  * A node counts when it is a character device below the machine's /dev as this process sees it, or below the driver
  * root's, if that has a /dev of its own: NVIDIA's plugin checks only its own /dev, and so misses the nodes of a driver

@@ -1,9 +1,10 @@
 /*
  * Loads libnvidia-ml.so.1 at run time: one table of functions, and errors that say what to do.
  *
- * Nothing is linked against NVML, so that the program starts, and says what is missing, where there is no driver. Each
- * function is looked up by name, so a driver that is too old for one function lacks only that one. A
- * call may hang or crash; which one, gpu/call.h tells: only processes that may be killed use it (gpu/nvml_pool.h).
+ * Nothing is linked against NVML, so that the program starts, and says what is missing, on a machine without a driver.
+ * Each function is looked up by name, so a driver that is too old for one function lacks only that one. A call may hang
+ * or crash, so only processes that may be killed make calls (gpu/nvml_pool.h); gpu/call.h shows which call a process is
+ * in.
  */
 #pragma once
 

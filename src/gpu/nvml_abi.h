@@ -263,8 +263,8 @@ typedef struct {
 NVML_ABI_ASSERT(nvmlProcessInfo_v1_t, 16);
 
 /*
- * Of the _v2 and _v3 symbols alike. Some early 535 drivers had a 32-byte record in _v3, with a field that was
- * withdrawn.
+ * The record of both the _v2 and the _v3 symbols. Some early 535 drivers had a 32-byte record in _v3, with a field that
+ * was withdrawn.
  */
 typedef struct {
         unsigned int pid;
@@ -523,7 +523,7 @@ NVML_ABI_OFFSET(nvmlFieldValue_t, value, 32);
 #define NVML_FI_DEV_RETIRED_SBE 29u
 #define NVML_FI_DEV_RETIRED_DBE 30u
 #define NVML_FI_DEV_RETIRED_PENDING 31u
-#define NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL 38u /* of all links, as the next ones */
+#define NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL 38u /* these four are sums over all links */
 #define NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL 45u
 #define NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL 52u
 #define NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL 59u

@@ -27,8 +27,8 @@ static unsigned int count_nvlinks(
                 size_t peer;
 
                 /*
-                 * Single links can be unsupported. INVALID_ARGUMENT means that there are no more links; a lost GPU does
-                 * not answer any more.
+                 * Single links can be unsupported. INVALID_ARGUMENT ends the list of links. A lost GPU does not answer
+                 * any more.
                  */
                 if (code == NVML_ERROR_NOT_SUPPORTED)
                         continue;

@@ -182,7 +182,7 @@ static void on_pool_timer(uv_timer_t *timer)
         dispatch(timer->data);
 }
 
-/* In a turn of its own, so that no callback runs inside of a question or of an answer. */
+/* Dispatches in a later turn of the loop, so that no callback runs inside nvml_pool_ask() or another callback. */
 static void dispatch_soon(struct nvml_pool *pool, uint64_t after_ms)
 {
         uv_timer_start(&pool->timer, on_pool_timer, after_ms, 0);
@@ -200,7 +200,7 @@ static void release(struct nvml_request *request)
         strbuf_done(&request->message);
 }
 
-static void tell(struct nvml_request *request, const struct error *err, struct pack *answer)
+static void nvml_pool_answer(struct nvml_request *request, const struct error *err, struct pack *answer)
 {
         struct pack nothing = {.left = 0};
 
@@ -232,7 +232,7 @@ static void on_lane_done(struct worker_request *inner, const struct error *cause
                 end_hang(pool, request->gpu);
         }
         dispatch_soon(pool, 0);
-        tell(request, err.kind == ERROR_NONE ? NULL : &err, &answer);
+        nvml_pool_answer(request, err.kind == ERROR_NONE ? NULL : &err, &answer);
         arena_done(&arena);
 }
 
@@ -323,7 +323,7 @@ static bool fail_if_left(struct nvml_request *request)
         hang_print(&request->lost, text, sizeof(text));
         error_raise(&err, ERROR_TIMEOUT, "%s does not return, and its process cannot be ended: reboot the node", text);
         list_remove(&request->link);
-        tell(request, &err, NULL);
+        nvml_pool_answer(request, &err, NULL);
         return true;
 }
 

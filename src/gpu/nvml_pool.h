@@ -3,9 +3,9 @@
  * the agent or in the supervisor loads the library.
  *
  * A request is a function that runs in such a process, its question, and its answer. NVML is opened by the first
- * function that wants it, and stays open there; the process ends when nobody has asked for ten seconds, since a GPU
- * that a process has opened cannot be reset. Requests about the same GPU are served one after the other, in the order
- * in which they were asked, and so are those about no GPU. After one whose process was killed the next waits until that
+ * function that wants it, and stays open there; the process ends after ten seconds without a request, since a GPU that
+ * a process has opened cannot be reset. Requests about the same GPU are served one after the other, in the order in
+ * which they were asked, and so are those about no GPU. After one whose process was killed the next waits until that
  * has ended, since the driver may still be at it.
  *
  * One process serves all, as long as it answers. When a request has taken NVML_POOL_SLOW_MS and others wait, they get
@@ -39,7 +39,7 @@
 #define NVML_POOL_HANG_MS UINT64_C(10000)
 #define NVML_POOL_MAX 16U /* processes, and calls that nvml_pool_hangs() names */
 
-/* In the process. */
+/* The state of NVML in a process of the pool. */
 struct nvml_serving {
         const char *library; /* as in nvml_open() */
         const char *driver_root;
@@ -52,7 +52,7 @@ struct nvml_serving {
 };
 
 int nvml_serving_open(struct nvml_serving *serving, const struct nvml **ret, struct error *err) MUST_USE;
-/* As of now; of an open library, of the file that would be loaded now. */
+/* The driver that would be loaded now, even while another one is open, and the kernel's GPUs now. */
 struct driver_mark nvml_serving_mark(const struct nvml_serving *serving);
 struct driver_gpus nvml_serving_gpus(const struct nvml_serving *serving);
 
@@ -94,7 +94,7 @@ struct nvml_pool_options {
         const char *system_root; /* as in struct nvml_serving */
         uint64_t hang_ms;        /* 0: NVML_POOL_HANG_MS */
         uint64_t idle_ms;        /* after which the first process ends; 0: WORKER_IDLE_MS */
-        /* A call was given up, or who asked about the same GPU was answered again. NULL: a line in the log says so. */
+        /* A call was given up, or a later request about the same GPU was answered. NULL: both are logged. */
         void (*on_hang)(const struct call_info *call, bool is_over, void *data);
         void *data;
 };
@@ -114,7 +114,7 @@ void nvml_pool_renew(struct nvml_pool *pool);
 /* No process is left that may have NVML open. */
 bool nvml_pool_has_ended(const struct nvml_pool *pool);
 
-/* The calls that were given up, about GPUs that nobody was answered about since. Returns their number. */
+/* The calls that were given up, about GPUs of which no request was answered since. Returns their number. */
 size_t nvml_pool_hangs(const struct nvml_pool *pool, struct call_info ret[NVML_POOL_MAX]);
 
 /* Requests that were not served fail with ERROR_UNAVAILABLE, from inside. Accepts NULL, returns NULL. */

@@ -119,7 +119,7 @@ static const char *print_uuid(struct arena *arena, const unsigned char uuid[NVML
 
 static void read_fabric(struct reader *reader, nvmlDevice_t device, struct gpu *gpu)
 {
-        static const unsigned char nobody[NVML_GPU_FABRIC_UUID_LEN];
+        static const unsigned char no_cluster[NVML_GPU_FABRIC_UUID_LEN];
         nvmlGpuFabricInfo_t info = {0};
 
         if (!ask_fabric(reader->nvml, device, &info))
@@ -127,7 +127,7 @@ static void read_fabric(struct reader *reader, nvmlDevice_t device, struct gpu *
         if (info.state == NVML_GPU_FABRIC_STATE_NOT_STARTED || info.state == NVML_GPU_FABRIC_STATE_IN_PROGRESS)
                 gpu->fabric.state = GPU_FABRIC_PENDING;
         if (info.state != NVML_GPU_FABRIC_STATE_COMPLETED || info.status != NVML_SUCCESS ||
-                memcmp(info.clusterUuid, nobody, sizeof(nobody)) == 0)
+                memcmp(info.clusterUuid, no_cluster, sizeof(no_cluster)) == 0)
                 return;
         gpu->fabric.state = GPU_FABRIC_ATTACHED;
         gpu->fabric.cluster = print_uuid(&reader->inventory->arena, info.clusterUuid);
@@ -307,7 +307,7 @@ static void nvml_read_read_gpus(struct reader *reader, unsigned int count)
 {
         struct inventory *inventory = reader->inventory;
         nvmlDevice_t *devices = ARENA_ARRAY(&inventory->arena, nvmlDevice_t, count);
-        nvmlDevice_t *nobody = ARENA_ARRAY(&inventory->arena, nvmlDevice_t, count);
+        nvmlDevice_t *no_devices = ARENA_ARRAY(&inventory->arena, nvmlDevice_t, count);
 
         inventory->gpus = ARENA_ARRAY(&inventory->arena, struct gpu, count);
         inventory->unnamed_failures = ARENA_ARRAY(&inventory->arena, const char *, count + 1);
@@ -323,7 +323,7 @@ static void nvml_read_read_gpus(struct reader *reader, unsigned int count)
         }
         inventory->links_unread = reader->skips && reader->skips->pairs;
         gpu_call_about(CALL_ON_PAIR, 0, NULL);
-        nvml_read_links(inventory, reader->nvml, inventory->links_unread ? nobody : devices);
+        nvml_read_links(inventory, reader->nvml, inventory->links_unread ? no_devices : devices);
         gpu_call_about(CALL_ON_DRIVER, 0, NULL);
 }
 

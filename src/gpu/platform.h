@@ -1,8 +1,8 @@
 /*
  * The kind of this machine, and the inventory of those kinds that do not use NVML.
  *
- * Detection is as in NVIDIA's device plugin (go-nvlib 0.12). WSL: libdxcore.so exists. Tegra: its files exist and there
- * is no NVML, or NVML has integrated GPUs. Everything else uses NVML, which then says what is missing.
+ * Detection is as in NVIDIA's device plugin (go-nvlib 0.12). WSL: libdxcore.so exists. Tegra: its files exist, and NVML
+ * is missing or has integrated GPUs. Everything else uses NVML, which then says what is missing.
  *
  *   - WSL: containers get all GPUs or none, through /dev/dxg, and NVML's values do not hold for one of them. The single
  *     GPU has UUID "all".

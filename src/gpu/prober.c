@@ -74,7 +74,7 @@ static void apply_probe(struct prober *prober, struct unit_group *group, const s
         }
 }
 
-/* It is not asked, and stays what it is. */
+/* Skips a group that is not probed now; its health stays the same. */
 static void prober_put_off(struct unit_group *group, uint64_t now_ms)
 {
         group->must_poll = false;
@@ -105,7 +105,7 @@ static void prober_on_probed(struct nvml_request *request, const struct error *e
         if (group && err)
                 prober_put_off(group, gpu_call_now_ms());
         if (!gpu_known_note_lost(known, &lost, err) && err)
-                gpu_known_read_anew(known); /* NVML cannot be opened: the reading says why */
+                gpu_known_reopen(known); /* NVML cannot be opened: the reading says why */
         known->report_news(known, false);
         known->turn(known);
 }

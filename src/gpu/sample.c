@@ -136,7 +136,7 @@ static uint64_t field_number(const nvmlFieldValue_t *field)
         }
 }
 
-/* One call for all of them. */
+/* Reads all fields in one call. */
 static void read_fields(struct gpu_sample *sample, const struct nvml *nvml, nvmlDevice_t device)
 {
         static const struct {

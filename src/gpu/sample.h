@@ -34,8 +34,8 @@
 
 /* Counters count since the driver was loaded, or since the board was made where "aggregate" or "remapped" says so. */
 enum gpu_value {
-        GPU_MEMORY_TOTAL,    /* bytes; of MIG devices, too, as the next two */
-        GPU_MEMORY_USED,     /* without the driver's part, where the driver tells them apart */
+        GPU_MEMORY_TOTAL,    /* bytes; these three also of MIG devices */
+        GPU_MEMORY_USED,     /* without the driver's part, where the driver reports that separately */
         GPU_MEMORY_RESERVED, /* the driver's part */
         GPU_BUSY,            /* percent of the time in which a kernel ran */
         GPU_MEMORY_BUSY,     /* percent of the time in which memory was read or written */

@@ -139,7 +139,7 @@ static void read_activity(
 
 /* ---- owners ---- */
 
-/* False: there is no such process here. */
+/* False: the process does not exist here. */
 static bool read_owner(struct arena *arena, const char *root, const char *pid, struct cgroup_owner *ret)
 {
         _free_ char *path = xasprintf("%s/proc/%s/cgroup", root, pid);

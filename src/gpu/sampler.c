@@ -60,7 +60,7 @@ static bool may_sample(const struct sampler *sampler, const struct gpu *gpu)
         return !gpu->failure && !gpu_known_find_hang(sampler->known, gpu);
 }
 
-/* One GPU after the other, and then all of them to who wants them. */
+/* Samples one GPU after the other, and then reports all of them. */
 static void sample_next(struct sampler *sampler)
 {
         const struct gpu_known *known = sampler->known;

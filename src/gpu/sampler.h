@@ -19,7 +19,7 @@ struct sampler {
 /* Zeroed at first, but for |known|. */
 void sampler_begin_due(struct sampler *sampler, uint64_t now_ms);
 uint64_t sampler_due_ms(const struct sampler *sampler); /* HEALTH_NEVER: nothing is */
-/* Counts an Xid, whatever it means for the health of its GPU. */
+/* Counts an Xid, whether or not it makes its GPU unhealthy. */
 void sampler_count_xid(struct sampler *sampler, const char *gpu, uint64_t xid);
 void sampler_cancel(struct sampler *sampler);
 void sampler_done(struct sampler *sampler);

@@ -1,6 +1,6 @@
 /*
- * Asks again about what hung: reads one GPU, or the links between all, in a process that nobody else waits for. The
- * driver as a whole is asked again by the next reading of the inventory.
+ * Asks again about what hung: reads one GPU, or the links between all GPUs, in a process for which no other request
+ * waits. The driver as a whole is asked again by the next reading of the inventory.
  */
 #pragma once
 

@@ -15,7 +15,7 @@
 struct uevent_watch {
         uv_poll_t poll;
         int socket;
-        void (*heard)(void *data);
+        void (*on_event)(void *data);
         void *data;
 };
 
@@ -92,7 +92,7 @@ static void on_uevent_readable(uv_poll_t *poll, int status, int events UNUSED)
                 is_news = is_news || result > 0;
         }
         if (is_news)
-                watch->heard(watch->data);
+                watch->on_event(watch->data);
 }
 
 static int uevent_open_socket(int *ret, struct error *err)
@@ -107,7 +107,7 @@ static int uevent_open_socket(int *ret, struct error *err)
 }
 
 int uevent_watch_new(
-        struct uevent_watch **ret, uv_loop_t *loop, void (*heard)(void *data), void *data, struct error *err)
+        struct uevent_watch **ret, uv_loop_t *loop, void (*on_event)(void *data), void *data, struct error *err)
 {
         _close_ int fd = -1;
         struct uevent_watch *watch;
@@ -116,7 +116,7 @@ int uevent_watch_new(
         if (uevent_open_socket(&fd, err) < 0)
                 return -1;
         watch = xcalloc(1, sizeof(*watch));
-        watch->heard = heard;
+        watch->on_event = on_event;
         watch->data = data;
         result = uv_poll_init(loop, &watch->poll, fd);
         if (result < 0) {

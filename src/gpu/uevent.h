@@ -24,11 +24,11 @@ bool uevent_is_about_gpus(const char *data, size_t size);
 struct uevent_watch;
 
 /*
- * |heard| is called on the loop's thread, once per turn for all messages. Fails if the kernel does not allow such a
+ * |on_event| is called on the loop's thread, once per turn for all messages. Fails if the kernel does not allow such a
  * socket.
  */
-int uevent_watch_new(
-        struct uevent_watch **ret, uv_loop_t *loop, void (*heard)(void *data), void *data, struct error *err) MUST_USE;
+int uevent_watch_new(struct uevent_watch **ret, uv_loop_t *loop, void (*on_event)(void *data), void *data,
+        struct error *err) MUST_USE;
 
 /* Stops at once; the memory is freed when the loop has closed the handle. Accepts NULL. */
 struct uevent_watch *uevent_watch_close(struct uevent_watch *watch);

@@ -1,5 +1,6 @@
 /*
- * The health of every unit of an inventory: which event affects which units. Pure, like gpu/health.h, which judges.
+ * The health of every unit of an inventory: which event affects which units. Pure, like gpu/health.h, which decides
+ * about each unit.
  *
  * A failure of a GPU affects all its MIG devices. An event that names a GPU instance affects only the MIG devices in
  * it.

@@ -10,7 +10,7 @@
  * these numbers:
  *
  *   14, 106, 107   test messages: no fault of anything
- *   154            tells that the driver's recommendation changed, also for the better: the probe reads what it is now
+ *   154            the driver's recommendation changed, perhaps for the better: the probe reads what it is now
  *   109            does not count, as upstream, but the catalogue would reset the GPU: so the probe asks the driver
  *   144 to 150     an NVLink error whose number does not say whether it is fatal: the kernel's log does, and of the
  *                  decode table's 94 rows 43 are to be ignored (recorded: gpu/xid-nvlink5.txt). The probe reads the

@@ -61,7 +61,9 @@ static int view_read(struct mig_view *ret, const struct work *work, struct mig_r
         return mig_view_read(ret, &work->change->arena, work->change->nvml, gpu, work->record->goal, work->err);
 }
 
-/* What is undone cannot be undone on a GPU that the node does not have any more, and need not be. */
+/*
+ * True if the change is being undone and the node does not have this GPU any more: then nothing is left to undo on it.
+ */
 static bool change_is_gone(const struct work *work, const struct mig_record_gpu *gpu)
 {
         struct mig_gpu opened;
@@ -101,7 +103,7 @@ static int step_destroy(const struct work *work, struct mig_view *view, size_t a
         return 0;
 }
 
-/* Afterwards |view| is as it is then. */
+/* Reads |view| again afterwards. */
 static int step_make(const struct work *work, struct mig_view *view, size_t at)
 {
         struct mig_record_item *item = &view->record->items[at];
@@ -291,8 +293,8 @@ static int change_modes(const struct work *work, enum mig_change_end *ret)
 
 /* ---- instances ---- */
 
-/* What a GPU instance that has no place yet is for: one device, or several. */
-static void want_item(const struct mig_record_item *item, struct mig_wanted_count *counts, size_t *n_counts)
+/* Adds the devices for which an instance without a placement is meant: one, or several that share it. */
+static void count_item(const struct mig_record_item *item, struct mig_wanted_count *counts, size_t *n_counts)
 {
         if (item->n_devices == 0)
                 counts[(*n_counts)++] = (struct mig_wanted_count){.profile = item->profile, .count = 1};
@@ -314,8 +316,8 @@ static void place_item(
 }
 
 /*
- * What was planned without knowing the profiles has its placements now: as many instances, since they are divided in
- * the same way.
+ * Gives placements to the instances that were planned before the profiles were known. Their number does not change,
+ * since they are divided in the same way.
  */
 static int place_items(const struct work *work, struct mig_view *view)
 {
@@ -331,7 +333,7 @@ static int place_items(const struct work *work, struct mig_view *view)
 
         for (size_t i = 0; i < view->record->n_items; i++)
                 if (view->record->items[i].start == MIG_START_UNKNOWN) {
-                        want_item(&view->record->items[i], counts, &wanted.n_counts);
+                        count_item(&view->record->items[i], counts, &wanted.n_counts);
                         n_unplaced++;
                 }
         if (n_unplaced == 0)
@@ -387,7 +389,7 @@ static int change_instances(const struct work *work, struct mig_record_gpu *gpu)
         return view.external && work->record->goal == MIG_RECORD_AFTER ? refuse_external(&view, work->err) : 0;
 }
 
-/* Makes what the goal is. What is undone is undone on each GPU, whatever becomes of the others. */
+/* Makes the geometry of the goal. Undoing continues with the other GPUs when it fails on one. */
 static int change_reach(const struct work *work, enum mig_change_end *ret)
 {
         enum mig_change_end end = MIG_CHANGE_DONE;

@@ -3,8 +3,8 @@
  *
  * Only what the plan lets go is destroyed, on the GPUs that the plan changes, and only if no process holds any of it.
  * Modes come first, then GPU by GPU what goes and what is made. Each step is in the record before it is taken
- * (mig/record.h). When a step fails, all that was done is taken back. Instances that somebody made since the plan are
- * left: they end the change, which is taken back around them. A change that was interrupted is resumed; after a reboot,
+ * (mig/record.h). When a step fails, all steps are undone. Instances that another program has made since the plan are
+ * left: they end the change, which is undone around them. A change that was interrupted is resumed; after a reboot,
  * when no instance is left, what was wanted is made again, or where that fails what was before.
  *
  * It calls the driver and blocks, and a call may hang: it is for a process that may be killed at any moment, never for
@@ -24,8 +24,8 @@ struct mig_change_options {
         const char *boot_id; /* of this boot */
         bool may_wait;       /* where a mode needs a reset: leaves it pending until a reboot */
         /*
-         * Resets these GPUs, so that their modes become current. NVML is closed meanwhile, since nobody may hold them.
-         * NULL: not allowed. It is tried before a reboot is waited for.
+         * Resets these GPUs, so that their modes become current. NVML is closed meanwhile, since no process may have
+         * them open. NULL: not allowed. It is tried before a reboot is waited for.
          */
         int (*reset)(const char *const *uuids, size_t n_uuids, void *data, struct error *err);
         void (*report)(const char *step, void *data); /* what is done, when it was done; may be NULL */

@@ -47,14 +47,14 @@ struct mig_checkpoint {
         size_t n_gpus;
 };
 
-/* What |node| has now. An error names a GPU that could not be read. */
+/* Takes a checkpoint of |node|. An error names a GPU that could not be read. */
 int mig_checkpoint_take(
         struct mig_checkpoint *ret, struct arena *arena, const struct mig_node *node, struct error *err) MUST_USE;
 
 /* One line with a newline. */
 void mig_checkpoint_print(struct strbuf *text, const struct mig_checkpoint *checkpoint);
 
-/* What |ret| points to is in |arena|. Errors name the field. */
+/* |ret| points into |arena|. Errors name the field. */
 int mig_checkpoint_parse(
         struct mig_checkpoint *ret, struct arena *arena, const char *text, size_t size, struct error *err) MUST_USE;
 
@@ -62,10 +62,10 @@ int mig_checkpoint_parse(
 int mig_checkpoint_read(struct mig_checkpoint *ret, struct arena *arena, const char *path, struct error *err) MUST_USE;
 
 /*
- * What restoring |checkpoint| changes on |node|: as mig_plan_build() says it, with the placements of the checkpoint.
- * What is at its place already stays. GPUs that the checkpoint does not have are not named. With |is_mode_only| only
- * those whose mode differs are, and get no instances. Refused: a GPU that is not there, and an instance that its GPU
- * cannot have.
+ * Plans what restoring |checkpoint| changes on |node|, as mig_plan_build() does, but with the placements of the
+ * checkpoint. Instances that are already at their place stay. GPUs that the checkpoint does not have are not named.
+ * With |is_mode_only| only those whose mode differs are, and get no instances. Refused: a GPU that is not there, and an
+ * instance that its GPU cannot have.
  */
 int mig_checkpoint_plan(struct mig_plan *ret, struct arena *arena, const struct mig_node *node,
         const struct mig_checkpoint *checkpoint, bool is_mode_only, struct error *err) MUST_USE;

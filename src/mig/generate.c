@@ -94,7 +94,7 @@ static bool read_model(struct generate_model *ret, struct arena *arena, const st
         return ret->n_profiles > 0;
 }
 
-/* Of several GPUs of a model the one counts whose profiles the driver lists. */
+/* Among GPUs of the same model, one whose profiles the driver lists counts. */
 static void add_model(struct generate *generate, const struct mig_node_gpu *gpu)
 {
         struct generate_model *model = generate->models;
@@ -139,7 +139,7 @@ static bool generate_is_same(const struct mig_wanted_count *a, size_t n_a, const
         return n_a == n_b;
 }
 
-/* For |model| in |name|, unless there is something: the first one counts. */
+/* Adds an entry for |model| to the configuration |name|, unless it has one: the first one counts. */
 static void generate_add(struct generate *generate, const char *name, const struct generate_model *model,
         const struct mig_wanted_count *counts, size_t n_counts)
 {

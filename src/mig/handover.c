@@ -25,7 +25,7 @@ static const char *find_object(const char *output)
         return NULL;
 }
 
-/* Of each instance, which may have several compute instances. */
+/* Reads the UUIDs of the MIG devices that stay. An instance has several if it has several compute instances. */
 static void read_stays(struct mig_handover *handover, struct mig_handover_gpu *gpu, const json_t *stays)
 {
         const char **uuids;

@@ -1,11 +1,12 @@
 /*
- * What a change of the MIG geometry takes from the node's users while it lasts: of each GPU that changes, everything
- * but the MIG devices that stay. It is read from the answer of `warpshare mig plan --output json`, and kept on disk as
- * that text, so that a process that starts in the middle of a change withdraws the same. Pure, but for the file.
+ * The MIG devices and GPUs that a change of the MIG geometry withdraws from users while it lasts: everything of each
+ * GPU that changes, except the MIG devices that stay. It is read from the answer of `warpshare mig plan --output json`,
+ * and kept on disk as that text, so that a process that starts in the middle of a change withdraws the same. Pure, but
+ * for the file.
  *
- * Example: GPU-a has MIG-1 and MIG-2, and is to have MIG-1 and something larger. MIG-2 is taken, and whatever MIG
- * device appears on GPU-a before the change is complete, since the change may still be undone. MIG-1 is not taken, and
- * neither is anything of GPU-b, which stays as it is.
+ * Example: GPU-a has MIG-1 and MIG-2, and is to have MIG-1 and something larger. MIG-2 is withdrawn, and so is each MIG
+ * device that appears on GPU-a before the change is complete, since the change may still be undone. MIG-1 is not
+ * withdrawn, and nothing of GPU-b is, which stays as it is.
  */
 #pragma once
 

@@ -55,7 +55,7 @@ static bool manager_finish(struct mig_manager *manager)
         return manager->outcome == MIG_STATE_FAILED ? begin_failed(manager) : begin_idle(manager, manager->outcome);
 }
 
-/* Gives back what was withdrawn; the outcome is told when that is done. */
+/* Gives back the withdrawn GPUs first, if there are any; the outcome is reported afterwards. */
 static bool manager_end(struct mig_manager *manager, enum mig_state outcome)
 {
         manager->outcome = outcome;
@@ -90,7 +90,7 @@ static bool on_needs_reboot(struct mig_manager *manager)
         return manager_enter(manager, MIG_REBOOTING, MIG_REBOOT_MS);
 }
 
-/* Before anything was touched: the newest name counts at once. */
+/* Starts over with the newest name, before anything was touched. False: the name is the same. */
 static bool start_over(struct mig_manager *manager)
 {
         if (strcmp(manager->config, manager->wanted) == 0)
@@ -107,7 +107,7 @@ static bool step_resuming(struct mig_manager *manager, enum mig_event event)
                 return manager_end(manager, manager->is_broken ? MIG_STATE_FAILED : MIG_STATE_NONE);
         case MIG_EVENT_NEEDS_REBOOT:
                 memcpy(manager->config, manager->wanted, sizeof(manager->config));
-                manager->waits_for_name = !manager->is_told;
+                manager->waits_for_name = !manager->has_wanted;
                 return on_needs_reboot(manager);
         case MIG_EVENT_FAILED:
                 manager->state = MIG_STATE_FAILED;
@@ -250,7 +250,7 @@ bool mig_manager_want(struct mig_manager *manager, const char *name)
         char copy[MIG_CONFIG_NAME_SIZE] = {0};
 
         snprintf(copy, sizeof(copy), "%s", name);
-        manager->is_told = true;
+        manager->has_wanted = true;
         if (manager->waits_for_name) { /* whether the label or the end of the old change came first is chance */
                 memcpy(manager->config, copy, sizeof(copy));
                 memcpy(manager->wanted, copy, sizeof(copy));

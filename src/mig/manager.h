@@ -1,13 +1,13 @@
 /*
- * The MIG manager: brings a node to the MIG configuration that its label names. It decides what is to be done next, and
- * is pure: events in, a phase out, no process, no clock, no API. agent/mig.h carries the phases out inside the agent,
+ * The MIG manager: brings a node to the MIG configuration that its label names. It decides the next phase, and is pure:
+ * events in, a phase out, no process, no clock, no API. agent/mig.h carries the phases out inside the agent,
  * cmd/nvidia/mig_manager.c beside NVIDIA's components.
  *
  *   idle ───WANT, AGAIN──► planning ──SAME──► idle: success
  *     ▲                       │ CHANGES: pending
  *     │                       ▼
  *     │                    waiting ◄────HELD────┐     what has to end is withdrawn, so no new container gets it; who holds it keeps it
- *     │                       └───UNHELD───► releasing   MPS daemons end, and whoever else has the GPUs opened closes them
+ *     │                       └───UNHELD───► releasing   MPS daemons end, and other users of the GPUs close them
  *     │                                         │ RELEASED
  *     │                                         ▼
  *     │                                      applying ──NEEDS_REBOOT, if that is allowed──► rebooting
@@ -19,8 +19,8 @@
  *                       failed ──TIMEOUT (30 s, doubled to 10 min), WANT, AGAIN──► planning
  *
  * A process that starts begins with |resuming|: what another one had begun is finished or undone, before anything else;
- * so is a change of which nobody knows how far it came, since it hung and was killed (BROKEN). If that fails it is
- * tried again, and the GPUs concerned stay withdrawn. Then it continues with |retaking|.
+ * so is a change that hung and was killed, since it is not known how far it came (BROKEN). If that fails it is tried
+ * again, and the GPUs concerned stay withdrawn. Then it continues with |retaking|.
  *
  * Until |applying| nothing has been touched, so another label value starts over with |planning|, and no value gives
  * everything back. From |applying| on the change is carried through; only the newest value, and the newest
@@ -72,19 +72,19 @@ enum mig_event {
         MIG_EVENT_RELEASED,
         MIG_EVENT_APPLIED,
         MIG_EVENT_NEEDS_REBOOT, /* mig_manager.reason says why no reset did it, or is "" */
-        MIG_EVENT_BROKEN,       /* nobody knows what became of the change: it is resumed. mig_manager.reason was set */
+        MIG_EVENT_BROKEN,       /* the state of the change is unknown, so it is resumed. mig_manager.reason was set */
         /* mig_manager.reason was set; everything is as it was before the phase, as far as it could be */
         MIG_EVENT_FAILED,
         MIG_EVENT_RETAKEN,
         MIG_EVENT_TIMEOUT, /* of mig_manager.timeout_ms */
 };
 
-/* What the node's label says; NVIDIA's words. */
+/* The value of the node's label for the state, in NVIDIA's words. */
 enum mig_state { MIG_STATE_NONE, MIG_STATE_PENDING, MIG_STATE_SUCCESS, MIG_STATE_FAILED, MIG_STATE_REBOOTING };
 
 /*
- * What became of a change, as metrics count it. A change that a process before had begun, or that hung, and that was
- * finished or undone when it was resumed, is resumed.
+ * The result of a change, as metrics count it. A change that an earlier process began, or that hung, counts as resumed
+ * once it is finished or undone.
  */
 enum mig_result {
         MIG_RESULT_APPLIED,
@@ -110,8 +110,9 @@ struct mig_manager {
 
         /* Private. */
         char wanted[MIG_CONFIG_NAME_SIZE]; /* the newest */
-        bool is_told;                      /* which one is wanted, since this process began */
-        bool waits_for_name;    /* of the configuration for which the node is to be rebooted: the first that is told */
+        bool has_wanted;                   /* |wanted| was set since this process began */
+        bool waits_for_name;    /* the first name that is set is the configuration for which the node is to be
+                                 * rebooted */
         enum mig_state outcome; /* of the change that ends */
         bool is_final;          /* nothing is gained by trying again */
         bool is_broken;         /* it resumes its own change */
@@ -126,8 +127,8 @@ void mig_manager_begin(struct mig_manager *manager, bool is_withdrawn);
 bool mig_manager_want(struct mig_manager *manager, const char *name);
 
 /*
- * True: a phase begins, perhaps the same one anew, and is to be carried out. What does not belong to the present phase,
- * such as the answer of something that was given up, changes nothing.
+ * True: a phase begins, perhaps the same one again, and is to be carried out. An event that does not belong to the
+ * present phase, such as a late answer, changes nothing.
  */
 bool mig_manager_step(struct mig_manager *manager, enum mig_event event);
 

@@ -17,7 +17,7 @@ struct mig_node_gpu {
         const char *name;       /* "NVIDIA H100 80GB HBM3" */
         const char *bus_id;     /* "00000000:1A:00.0" */
         uint32_t pci_device;    /* device id, then vendor: 0x233010DE */
-        uint32_t pci_subsystem; /* likewise; 0: the driver tells none */
+        uint32_t pci_subsystem; /* likewise; 0: the driver reports none */
         bool is_capable;        /* of MIG */
         const char *problem;    /* why its geometry could not be read; else NULL */
         struct mig_geometry geometry;
@@ -29,7 +29,9 @@ struct mig_node {
         const char *driver_version;
 };
 
-/* As mig_wanted_count.compute has it: slices of the MIG device at |index| in |instance|, or 0 for one of all slices. */
+/*
+ * The slices of the MIG device at |index| in |instance|, or 0 if it has all slices, as mig_wanted_count.compute has it.
+ */
 unsigned int mig_device_compute(const struct mig_gpu_instance *instance, size_t index);
 
 /*

@@ -381,7 +381,7 @@ int mig_parted_choose(
 
 /* ---- what is wanted of each GPU ---- */
 
-/* Also a GPU that could not be read far enough to tell. */
+/* Also true for a GPU whose PCI device could not be read. */
 static bool filter_matches(const struct mig_parted_entry *entry, const struct mig_node_gpu *gpu)
 {
         if (entry->n_filters == 0 || (gpu->problem && !gpu->pci_device))

@@ -15,9 +15,9 @@
  * Read as strictly as NVIDIA's parser reads it: a field that it does not know is an error, of the configuration that
  * has it: the others of the file can be chosen. The last entry that is for a GPU counts for it, and a GPU without one
  * is left alone; entries of which one enables MIG and another disables it are an error: NVIDIA's program, which looks
- * at each, never has them fulfilled. A configuration that is for none of the node's
- * GPUs is an error: nobody who asks for it wants nothing. |devices| counts NVML's indices, whatever the filter says; an
- * index that the node does not have is for no GPU. The same structs are what is generated and written.
+ * at each, never has them fulfilled. A configuration that is for none of the node's GPUs is an error, since it would
+ * change nothing. |devices| lists NVML's indices, independent of the filter; an index that the node does not have is
+ * ignored. The same structs are used for configurations that are generated and written.
  *
  * A profile may have any of the names that drivers give it (mig/profile_text.h). "1c.3g.20gb" is a compute instance
  * that has not all of its GPU instance: mig/shape.h says which share one.
@@ -93,11 +93,11 @@ int mig_parted_choose(const struct mig_parted_config **ret, const struct mig_par
         struct error *err) MUST_USE;
 
 /*
- * What |config|, which can be used, wants of each GPU of |node|, in its order. A GPU that has no MIG is not named,
- * unless an entry counts its index and wants MIG of it: that is an error. One that could not be read is named by each
- * entry that may be for it. Profiles have the names that the GPU's geometry has; where the driver lists none (MIG is
- * disabled), those of the file. |is_mode_only|: only whether MIG is enabled is wanted, and profiles may be unknown.
- * Whether it fits is not looked at.
+ * Resolves what |config|, which can be used, wants of each GPU of |node|, in the order of |node|. A GPU without MIG is
+ * not named, unless an entry lists its index and wants MIG of it: that is an error. One that could not be read is named
+ * by each entry that may be for it. Profiles have the names that the GPU's geometry has; where the driver lists none
+ * (MIG is disabled), those of the file. |is_mode_only|: only whether MIG is enabled is wanted, and profiles may be
+ * unknown. Whether it fits is not looked at.
  */
 int mig_parted_resolve(const struct mig_wanted **ret, struct arena *arena, const struct mig_parted_config *config,
         const struct mig_node *node, bool is_mode_only, struct error *err) MUST_USE;

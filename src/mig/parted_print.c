@@ -69,7 +69,7 @@ static void parted_print_put_json(struct strbuf *text, const json_t *json)
         strbuf_puts(text, printed);
 }
 
-/* Without quotes where no reader takes it for something else: names as ours are, and those of profiles. */
+/* Omits quotes where no YAML reader takes the key for something else, as for our names and those of profiles. */
 static void put_key(struct strbuf *text, const char *key)
 {
         static const char *const words[] = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"};

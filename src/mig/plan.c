@@ -155,7 +155,7 @@ static const char *list_counts(const struct problem *problem, const unsigned int
         return arena_strdup(problem->arena, text.size ? text.data : "nothing");
 }
 
-/* As many as fit of each, the largest first. */
+/* Finds a part of what is wanted that fits: as many as possible of each profile, the largest first. */
 static void find_part(const struct problem *problem, unsigned int *ret)
 {
         struct geometry_change change;
@@ -319,7 +319,7 @@ static void add_blind(struct mig_plan_gpu *plan, struct mig_plan_made *made, siz
 }
 
 /* The driver lists no profiles yet. */
-static void plan_blindly(struct mig_plan_gpu *plan, struct arena *arena)
+static void plan_without_profiles(struct mig_plan_gpu *plan, struct arena *arena)
 {
         struct mig_plan_made *made = ARENA_ARRAY(arena, struct mig_plan_made, GEOMETRY_MAX_INSTANCES);
 
@@ -352,8 +352,8 @@ static bool is_compute_size(unsigned int slices)
         return false;
 }
 
-/* What is wrong with it, or NULL. */
-static const char *want(struct problem *problem, const struct mig_wanted_count *count)
+/* Adds |count| to what is wanted; returns what is wrong with it, or NULL. */
+static const char *add_wanted(struct problem *problem, const struct mig_wanted_count *count)
 {
         const struct mig_gpu_profile *profile = mig_profile_text_find(problem->geometry, count->profile);
         size_t at;
@@ -374,7 +374,7 @@ static const char *want(struct problem *problem, const struct mig_wanted_count *
         return NULL;
 }
 
-/* What is wrong with it, or NULL. */
+/* Plans the instances of one GPU; returns what is wrong with them, or NULL. */
 static const char *plan_instances(struct mig_plan_gpu *plan, struct arena *arena)
 {
         const struct mig_geometry *geometry = &plan->gpu->geometry;
@@ -388,12 +388,12 @@ static const char *plan_instances(struct mig_plan_gpu *plan, struct arena *arena
                 return arena_printf(arena, "%llu MIG devices are wanted, at most %zu are possible",
                         (unsigned long long)all, GEOMETRY_MAX_INSTANCES);
         if (geometry->n_profiles == 0) {
-                plan_blindly(plan, arena);
+                plan_without_profiles(plan, arena);
                 return NULL;
         }
         problem_init(&problem, arena, geometry);
         for (size_t i = 0; i < wanted->n_counts; i++) {
-                const char *trouble = want(&problem, &wanted->counts[i]);
+                const char *trouble = add_wanted(&problem, &wanted->counts[i]);
 
                 if (trouble)
                         return trouble;

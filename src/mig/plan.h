@@ -1,6 +1,6 @@
 /*
- * What a MIG configuration makes of a node: for each GPU which of its instances stay, which go, and what is made where.
- * Pure.
+ * Plans what a MIG configuration changes on a node: which instances of each GPU stay, which go, and which are made
+ * where. Pure.
  *
  * An instance stays if it is wanted with the compute instances that it has: one of all its slices, or those of devices
  * that share it (mig/shape.h). As many stay as can (mig/geometry.h). While MIG is disabled, drivers before R550 list no
@@ -49,7 +49,10 @@ struct mig_plan {
 void mig_plan_build(
         struct mig_plan *ret, struct arena *arena, const struct mig_node *node, const struct mig_wanted *wanted);
 
-/* For the makers of plans: all instances stay; and whether the GPU changes, by what goes, is made and is wanted. */
+/*
+ * For the makers of plans. mig_plan_keep_all() lets all instances stay. mig_plan_settle() sets whether the GPU changes,
+ * by what goes, is made and is wanted.
+ */
 void mig_plan_keep_all(struct mig_plan_gpu *plan, struct arena *arena);
 void mig_plan_settle(struct mig_plan_gpu *plan);
 
@@ -60,8 +63,8 @@ const char *mig_plan_label(struct arena *arena, const char *profile, const struc
 struct mig_shape mig_plan_shape(const struct mig_gpu_instance *instance);
 
 /*
- * Whether all of |gpus|, UUIDs with a comma between two of them, are there, and the plan changes no other one. An index
- * means another GPU while one before it is away: whoever has withdrawn GPUs changes these, or none.
+ * Checks that the node has all of |gpus|, UUIDs separated by commas, and that the plan changes no other GPU. An index
+ * means another GPU while one before it is missing: so a caller that has withdrawn GPUs changes these, or none.
  */
 int mig_plan_check_only(const struct mig_plan *plan, const char *gpus, struct error *err) MUST_USE;
 

@@ -22,7 +22,7 @@ struct mig_profile_text {
         const char *attributes; /* "+me", or ""; points into the text that was parsed */
 };
 
-/* False: |text| is no such name. */
+/* False: |text| is not such a name. */
 bool mig_profile_text_parse(struct mig_profile_text *ret, const char *text);
 
 /* The compute instance has all slices of its GPU instance, as "1g.10gb" and "1c.1g.10gb" say. */

@@ -1,7 +1,7 @@
 /*
  * The record of a change of MIG geometry that is under way: a file in the state directory, replaced as a whole and on
- * the disk before each step is taken. There is none while nothing is under way. It has all that is needed to finish the
- * change or to undo it, by the next process, after a kill and after a reboot.
+ * the disk before each step is taken. No record exists without a change. It has all that the next process needs to
+ * finish or undo the change, after a kill or a reboot.
  *
  * An instance of a GPU that changes is an item, with what was last known of it:
  *
@@ -11,7 +11,8 @@
  *                │                     ▼
  *             ABSENT ◄───────────── REMOVING
  *
- * MAKING and REMOVING stand there before the driver is called. Whoever finds them looks whether the driver had done it.
+ * MAKING and REMOVING are recorded before the driver is called. A process that finds them checks whether the driver had
+ * done it.
  */
 #pragma once
 
@@ -54,7 +55,7 @@ struct mig_record_gpu {
         size_t n_items;
 };
 
-/* Which geometry is being made. */
+/* The geometry that is being made: the one after or the one before the change. */
 enum mig_record_goal { MIG_RECORD_AFTER, MIG_RECORD_BEFORE };
 
 struct mig_record {
@@ -75,9 +76,9 @@ bool mig_record_wants_mig(const struct mig_record_gpu *gpu, enum mig_record_goal
 /* The item is ABSENT, and its MIG devices are not there. */
 void mig_record_set_absent(struct mig_record_item *item);
 
-/* In |arena|. MIG_RECORD_NONE: there is no such file. */
+/* Reads into |arena|. Returns MIG_RECORD_NONE if the file does not exist. */
 int mig_record_read(struct mig_record *ret, const char *path, struct arena *arena, struct error *err) MUST_USE;
-/* On the disk when it returns. */
+/* The record is on the disk when this returns. */
 int mig_record_write(const struct mig_record *record, const char *path, struct error *err) MUST_USE;
 /* The change is over. */
 int mig_record_remove(const char *path, struct error *err) MUST_USE;

@@ -24,9 +24,9 @@ struct mig_run {
         struct mig_handover next; /* of the plan that was just made */
         struct child *child;
         uv_timer_t timer;
-        struct filewatch *filewatch; /* NULL: there is no file, or it cannot be watched */
+        struct filewatch *filewatch; /* NULL: the file does not exist, or cannot be watched */
         size_t most_gpus;            /* that were ever seen */
-        size_t n_gpus;               /* at the last look, the owner's or a plan's; SIZE_MAX: there was none */
+        size_t n_gpus;               /* when last counted, by the owner or a plan; SIZE_MAX: never */
         uint64_t steps;              /* so far: a callback may have taken further ones */
         const char *mode_change;     /* of the next apply */
         char why_reboot[MIG_REASON_SIZE];
@@ -88,7 +88,7 @@ static void take_reason(struct mig_run *run, const char *what, const struct chil
                 snprintf(run->manager.reason, MIG_REASON_SIZE, "'mig %s' ended with status %d", what, result->status);
 }
 
-/* Of a reset that was tried and failed, or why none was tried. */
+/* Takes the reason for a reboot: why a reset failed, or why none was tried. */
 static void take_why_reboot(struct mig_run *run, const char *output)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
@@ -99,7 +99,7 @@ static void take_why_reboot(struct mig_run *run, const char *output)
         json_decref(json);
 }
 
-/* Of a plan that was read. */
+/* True if NVML shows all GPUs that were ever seen to the plan that was read. */
 static bool has_all_gpus(struct mig_run *run)
 {
         size_t n_seen = run->next.n_seen;

@@ -1,11 +1,11 @@
 /*
  * Carries out what the MIG manager decides (mig/manager.h), as far as that is the same wherever it runs: `warpshare
  * mig` as child processes, since NVML may hang and they may be killed at any moment, the record of what is withdrawn,
- * and the timers. Its owner withdraws and releases the GPUs, takes them back, and tells the node's state.
+ * and the timers. Its owner withdraws and releases the GPUs, takes them back, and reports the node's state.
  *
  *         run                                                  owner
  *     want(name) ──► planning: mig plan
- *                    waiting      ──changed──►   withdraws handover; event(UNHELD) when nobody holds any of it
+ *                    waiting      ──changed──►   withdraws handover; event(UNHELD) when no pod holds any of it
  *                    releasing    ──changed──►   event(RELEASED)
  *                    applying: the record, then mig apply
  *                    retaking     ──changed──►   event(RETAKEN); from then on the handover is empty
@@ -40,7 +40,7 @@ struct mig_run_options {
         bool may_reboot;
         const char
                 *mode_change; /* of `mig apply` and `apply --resume`; mig_run_set_mode_change() has the next apply's */
-        /* Another phase began (or the same one anew), or the state or its reason is another one. */
+        /* Another phase began (or the same one again), or the state or its reason has changed. */
         void (*changed)(bool has_begun, void *data);
         void *data;
 };
@@ -74,8 +74,10 @@ void mig_run_explain(struct mig_run *run, const char *reason);
 void mig_run_set_mode_change(struct mig_run *run, const char *mode_change, const char *why);
 
 const struct mig_manager *mig_run_manager(const struct mig_run *run);
-/* What is withdrawn now; valid until the loop continues. */
+/* Returns what is withdrawn now; valid until the loop continues. */
 const struct mig_handover *mig_run_handover(const struct mig_run *run);
 
-/* A child that works is killed; who begins next resumes. No callback after this. Accepts NULL, returns NULL. */
+/*
+ * A running child is killed; the next process resumes the change. No callback after this. Accepts NULL, returns NULL.
+ */
 struct mig_run *mig_run_close(struct mig_run *run);

@@ -32,5 +32,8 @@ bool mig_shape_is_same(const struct mig_shape *a, const struct mig_shape *b);
 /* Takes the shape's compute instances from |counts|; false: they are not all in it, and it stays as it is. */
 bool mig_shape_take(struct mig_shape_counts *counts, const struct mig_shape *shape);
 
-/* In how few GPU instances of |slices| they are; |ret|, if it is not NULL, has the first |max| of these. */
+/*
+ * The least number of GPU instances of |slices| that hold |counts|; |ret|, unless it is NULL, gets the first |max| of
+ * these.
+ */
 size_t mig_shape_pack(struct mig_shape *ret, size_t max, unsigned int slices, const struct mig_shape_counts *counts);

@@ -1,6 +1,6 @@
 /*
- * Which processes use what a plan lets go, as NVML lists them: compute, graphics and MPS. A driver that cannot list
- * them says so by IN_USE when an instance is destroyed.
+ * Lists the processes that use instances that a plan removes, as NVML reports them: compute, graphics and MPS. A driver
+ * that cannot list them reports IN_USE when an instance is destroyed.
  */
 #pragma once
 

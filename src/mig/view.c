@@ -11,7 +11,7 @@ static bool view_has_device(const struct mig_record_item *item, const char *uuid
         return false;
 }
 
-/* All of the instance's MIG devices are the item's. */
+/* True if all MIG devices of |instance| are recorded in |item|. */
 static bool view_has_devices(const struct mig_record_item *item, const struct mig_gpu_instance *instance)
 {
         for (size_t i = 0; i < instance->n_devices; i++)
@@ -28,7 +28,7 @@ static int compare_slices(const void *a, const void *b)
         return (left > right) - (left < right);
 }
 
-/* It has the compute instances that the item has, in whatever order. */
+/* |instance| has the compute instances of |item|, in any order. */
 static bool view_is_complete(const struct mig_record_item *item, const struct mig_gpu_instance *instance)
 {
         unsigned int is[MIG_RECORD_DEVICES_MAX] = {0};
@@ -90,7 +90,10 @@ static void view_match(struct mig_view *view, enum mig_record_goal goal, const s
                 view->external = instance;
 }
 
-/* What was under way when the record was written is decided by what is there. */
+/*
+ * Settles each item that was being made or removed when the record was written, by the instance that the driver has
+ * now.
+ */
 static void view_settle(const struct mig_view *view, struct arena *arena)
 {
         for (size_t i = 0; i < view->record->n_items; i++) {

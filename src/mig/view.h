@@ -1,6 +1,6 @@
 /*
- * A GPU of the record of a change, as the driver has it now: which of its instances is which item, and which are
- * nobody's. It calls the driver and blocks.
+ * Matches the instances that the driver has on a GPU now with the items of a change's record, and finds those that
+ * match none. It calls the driver and blocks.
  *
  * Example: the record says that 3g.40gb at 4 is MAKING, and the driver has it without its compute instance. Then it is
  * that item's, stays MAKING, and has to go before it is made again. A 1g.10gb at 0 that the record does not have, or
@@ -17,7 +17,7 @@ struct mig_view {
         struct mig_geometry geometry;
         const struct mig_gpu_instance *instances[MIG_RECORD_ITEMS_MAX]; /* of each item, or NULL */
         bool is_met[MIG_RECORD_ITEMS_MAX];       /* another program made just what is to be there */
-        const struct mig_gpu_instance *external; /* the first that is nobody's; NULL: none */
+        const struct mig_gpu_instance *external; /* the first that matches no item; NULL: none */
 };
 
 /*

@@ -1,6 +1,6 @@
 /*
- * What a MIG configuration wants of one GPU: MIG mode, and how many MIG devices of which profile. It says nothing of
- * placements (mig/geometry.h), nor of who holds what is there now.
+ * The MIG mode that a configuration wants of one GPU, and how many MIG devices of each profile. It has neither
+ * placements (mig/geometry.h) nor the present users.
  *
  * "1c.3g.20gb" is a device with one slice of a GPU instance of the profile 3g.20gb, which others share (mig/shape.h).
  */

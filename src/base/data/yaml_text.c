@@ -11,7 +11,7 @@ struct reader {
         bool is_big; /* endian */
 };
 
-/* -1: there is no whole unit left. */
+/* Returns -1 when less than a whole unit is left. */
 static int32_t take_unit(struct reader *reader)
 {
         const unsigned char *at = reader->at;

@@ -1,6 +1,5 @@
 /*
- * Which pod and which container a process belongs to, by its cgroup file (/proc/<pid>/cgroup). Pure: text in, names
- * out.
+ * Finds the pod and the container of a process by its cgroup file (/proc/<pid>/cgroup). Pure: text in, names out.
  *
  * The container runtime sets the cgroup, and a tenant cannot change it. Known forms (kubelet's cgroup drivers cgroupfs
  * and systemd, with containerd, CRI-O and Docker, in cgroup v1 and v2, also nested as in kind):

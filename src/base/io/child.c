@@ -26,7 +26,7 @@ struct child {
         struct strbuf output;
         struct child_result result;
         bool is_reaped;
-        bool is_reported; /* or nobody wants to hear it */
+        bool is_reported; /* on_end was called, or must not be called any more */
         void (*on_end)(const struct child_result *result, void *data);
         void *data;
 };
@@ -71,7 +71,7 @@ static void child_report(struct child *child)
         close_what_is_over(child);
 }
 
-/* The group is the child's as long as it is not reaped; later the number could be somebody else's. */
+/* The number names the child's process group only until the child is reaped; afterwards another group may have it. */
 static void child_kill_group(struct child *child)
 {
         if (!child->is_reaped)
@@ -195,7 +195,7 @@ static int open_input(const struct child_options *options, int *ret, struct erro
         return 0;
 }
 
-/* From here on, if it succeeds, child_free() frees the child, whatever happens. */
+/* After success only child_free() frees the child. */
 static int init_handles(struct child *child, uv_loop_t *loop)
 {
         int rc = uv_poll_init(loop, &child->poll, child->fd);

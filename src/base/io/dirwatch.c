@@ -12,8 +12,8 @@
 
 #define MISSING_POLL_MS UINT64_C(1000)
 /*
- * After a change the directory itself may be removed next (rm -r). The kernel reports that only when nobody has it open
- * any more, and this process may have it open: so it is checked soon.
+ * After a change the directory itself may be removed next (rm -r). The kernel reports that only when no process has it
+ * open any more, and this process may have it open. So a timer checks soon.
  */
 #define CHANGED_POLL_MS UINT64_C(250)
 
@@ -78,7 +78,7 @@ static void dirwatch_follow(struct dirwatch *watch)
         uv_fs_event_init(watch->poll.loop, watch->event);
         watch->event->data = watch;
         watch->watched = now;
-        /* Out of inotify watches: the polls go on, only slower. */
+        /* Out of inotify watches: the timer still finds changes, only later. */
         if (uv_fs_event_start(watch->event, on_dirwatch_event, watch->directory, 0) < 0)
                 forget_event(watch);
 }

@@ -21,7 +21,7 @@
  */
 struct file_identity {
         dev_t device;
-        ino_t inode; /* 0: there is no such file */
+        ino_t inode; /* 0: the file does not exist */
         int64_t change_ns;
 };
 

@@ -1,10 +1,10 @@
 /*
- * Each look follows the path anew, link by link: first the kernel's watches, then the content, so that nothing can
- * happen between the two unseen. The kernel's watches follow inodes; after an event all of them are made again, since a
- * folder that was removed and made again may have the number of the old one.
+ * Each poll follows the path again, link by link: it first sets the kernel's watches and then reads the content, so
+ * that no change between the two is missed. The kernel's watches follow inodes. After an event all of them are made
+ * again, since a folder that was removed and created again may have the inode number of the old one.
  *
- * inotify itself, not uv_fs_event_t: that asks for every write to every file of a folder, and the folder may be /dev,
- * where the config manager's "empty" configuration leads, or one in which somebody keeps a log.
+ * It uses inotify itself, because uv_fs_event_t asks for every write to every file of a folder: the folder may be /dev,
+ * where the config manager's "empty" configuration leads, or may contain a log.
  */
 #include "base/io/filewatch.h"
 
@@ -196,18 +196,18 @@ static int filewatch_watch_file(const struct filewatch *watch)
 {
         struct stat status;
 
-        /* Not to a device: everybody writes to /dev/null. */
+        /* A device is not watched: any process writes to /dev/null. */
         if (stat(watch->path, &status) < 0 || !S_ISREG(status.st_mode))
                 return -1;
         return inotify_add_watch(watch->inotify->fd, watch->path, FILE_EVENTS);
 }
 
-static void filewatch_follow(struct filewatch *watch, bool anew)
+static void filewatch_follow(struct filewatch *watch, bool must_rewatch)
 {
         struct entry entries[MAX_ENTRIES];
         size_t count = find_entries(watch->path, entries);
 
-        if (!anew && entries_are_same(watch, entries, count)) {
+        if (!must_rewatch && entries_are_same(watch, entries, count)) {
                 forget_entries(entries, count);
                 return;
         }
@@ -226,7 +226,7 @@ static void filewatch_follow(struct filewatch *watch, bool anew)
 
 /* ---- the content ---- */
 
-/* False when there is no such file. Pipes and the like do not count as files: opening one could wait for ever. */
+/* False when the file does not exist. Pipes and the like do not count as files: opening one could wait for ever. */
 static bool read_mark(const struct filewatch *watch, struct file_mark *ret)
 {
         struct stat status;
@@ -262,9 +262,9 @@ static bool filewatch_read(struct filewatch *watch)
         return !is_same;
 }
 
-static void filewatch_poll(struct filewatch *watch, bool anew)
+static void filewatch_poll(struct filewatch *watch, bool must_rewatch)
 {
-        filewatch_follow(watch, anew);
+        filewatch_follow(watch, must_rewatch);
         if (filewatch_read(watch))
                 watch->changed(watch->data);
 }

@@ -7,8 +7,8 @@
  * inotify watches the file and the names that lead to it: every link on the way, in its folder. Other files of these
  * folders are ignored. A timer checks as well, for what inotify does not report (a folder above that is moved away,
  * more than eight links, no watch left on the system). A change is reported after 200 ms without another one, after a
- * second at most, and only if the bytes are not those that were read last: a touch is no change. Nor is a missing file:
- * the last content counts until there is a file again.
+ * second at most, and only if the bytes are not those that were read last: a touch is not a change. Neither is a
+ * missing file: the last content counts until the file exists again.
  */
 #pragma once
 
@@ -35,7 +35,9 @@ struct filewatch_options {
 int filewatch_new(
         struct filewatch **ret, uv_loop_t *loop, const struct filewatch_options *options, struct error *err) MUST_USE;
 
-/* As at the start: what the file holds now is known. For who is about to read it for another reason. */
+/*
+ * Takes the present content of the file as known, as at the start. Call it before reading the file for another reason.
+ */
 void filewatch_accept(struct filewatch *watch);
 
 /* Stops at once; the memory goes when the loop has closed the handles. Accepts NULL, returns NULL. */

@@ -21,7 +21,7 @@ static const int passed_on[] = {SIGHUP, SIGTERM, SIGINT, SIGQUIT};
 struct keeper {
         const char *what;
         sigset_t before; /* the signals that were blocked when it was called */
-        sigset_t heard;
+        sigset_t signals;
         pid_t child; /* 0: none */
         int64_t started_ms;
         bool is_stopping;
@@ -77,8 +77,8 @@ static int wait_signal(const struct keeper *keeper, int64_t deadline_ms)
         for (;;) {
                 int64_t left = deadline_ms < 0 ? 1000 : MAX(deadline_ms - keeper_now_ms(), INT64_C(0));
                 struct timespec timeout = {.tv_sec = left / 1000, .tv_nsec = (left % 1000) * 1000000};
-                int number = deadline_ms < 0 ? sigwaitinfo(&keeper->heard, NULL)
-                                             : sigtimedwait(&keeper->heard, NULL, &timeout);
+                int number = deadline_ms < 0 ? sigwaitinfo(&keeper->signals, NULL)
+                                             : sigtimedwait(&keeper->signals, NULL, &timeout);
 
                 if (number > 0)
                         return number;
@@ -98,7 +98,7 @@ static int start_child(struct keeper *keeper, struct error *err)
         if (pid < 0)
                 return error_errno(err, errno, "start %s in a child process", keeper->what);
         if (pid == 0) {
-                /* Nobody is left behind where the parent is not PID 1. */
+                /* Ends the child with its parent, which may not be PID 1. */
                 prctl(PR_SET_PDEATHSIG, SIGTERM);
                 if (getppid() != parent)
                         _exit(EXIT_SUCCESS);
@@ -178,18 +178,18 @@ int keeper_run(const char *what, struct keeper_crashes *ret, int *ret_status, st
 {
         struct keeper keeper = {.what = what};
 
-        sigemptyset(&keeper.heard);
-        sigaddset(&keeper.heard, SIGCHLD);
+        sigemptyset(&keeper.signals);
+        sigaddset(&keeper.signals, SIGCHLD);
         for (size_t i = 0; i < ARRAY_SIZE(passed_on); i++)
-                sigaddset(&keeper.heard, passed_on[i]);
-        sigprocmask(SIG_BLOCK, &keeper.heard, &keeper.before);
+                sigaddset(&keeper.signals, passed_on[i]);
+        sigprocmask(SIG_BLOCK, &keeper.signals, &keeper.before);
         prctl(PR_SET_CHILD_SUBREAPER, 1);
         for (;;) {
                 int rc = start_child(&keeper, err);
                 int status;
 
                 if (rc != 0) {
-                        if (rc < 0) /* the caller hears signals itself, SIGCHLD of its own children, too */
+                        if (rc < 0) /* no child was started, so the caller handles signals itself, SIGCHLD included */
                                 sigprocmask(SIG_SETMASK, &keeper.before, NULL);
                         *ret = keeper.crashes;
                         return rc;

@@ -8,11 +8,11 @@
  *                     ▼                                             │
  *        start ──► RUNNING ───(exit: its status is ours)──► end     │
  *                     │  └──────────────────────────────────────────┘
- *                     └──(told to stop, and it ends as it likes)──► end
+ *                     └──(asked to end, and it ends as it likes)──► end
  *
  * It is what PID 1 has to be, too: it reaps orphans, and passes on the signals that a container is sent. It forks
  * before anything is loaded, does nothing but wait, and so costs some hundred KiB; the child runs from the point of the
- * fork, without exec, and starts as quickly as if there were no parent. What is decided by the exit status (a refused
+ * fork, without exec, and starts as quickly as without a parent. A process that exits by itself (a refused
  * configuration, no GPU where that is to be an error) is not started again: kubelet shows it, as it does with NVIDIA's
  * plugin. What the process has started stays, as a child of the parent's.
  *
@@ -34,8 +34,8 @@ struct keeper_crashes {
 };
 
 /*
- * A process that ran for so long has served, and is started again at once, however often: the count of quick ends
- * begins anew.
+ * A process that ran for so long has served. It is started again at once, however often, and the count of quick ends is
+ * reset.
  */
 #define KEEPER_STEADY_MS INT64_C(1000)
 /*

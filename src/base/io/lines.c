@@ -18,7 +18,7 @@ struct lines {
         uv_write_t write;
         struct lines_options options;
         struct strbuf in;
-        size_t searched; /* bytes of |in| in which there is no newline */
+        size_t searched; /* bytes of |in| that are known to contain no newline */
         struct strbuf out;
         struct strbuf flight; /* what |write| holds */
         bool is_writing;
@@ -58,7 +58,9 @@ static void lines_end(struct lines *lines, const struct error *reason)
         lines->options.on_end(lines->reason.kind != ERROR_NONE ? &lines->reason : reason, lines->options.data);
 }
 
-/* The reading side then sees the end, from the loop; so whoever sends is never called back in the middle of it. */
+/*
+ * The reading side then sees the end of the connection, from the loop. So a sender is never called back while it sends.
+ */
 static void lines_break_off(struct lines *lines, const struct error *reason)
 {
         int fd;

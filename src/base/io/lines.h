@@ -19,13 +19,13 @@ struct lines;
 struct lines_options {
         size_t line_limit;   /* bytes, without the newline */
         size_t unsent_limit; /* bytes that wait for the peer */
-        /* Without its newline, not terminated, valid in the call. May close. */
+        /* |line| has neither a newline nor a terminating zero, and is valid in the call. The callback may close. */
         void (*on_line)(const char *line, size_t length, void *data);
-        /* All that was given to lines_send() is with the kernel now, after some of it was not. May be NULL. */
+        /* The kernel has taken all of lines_send() now, after a time in which it had not. May be NULL. */
         void (*on_sent)(void *data);
         /*
-         * The connection is of no use any more; comes once, from the loop. A line without an end is lost. The owner
-         * closes.
+         * The connection cannot be used any more. Called once, from the loop; the owner closes. A line without a
+         * newline is lost.
          */
         void (*on_end)(const struct error *reason, void *data);
         void *data;
@@ -33,7 +33,7 @@ struct lines_options {
 
 int lines_connect(struct lines **ret, uv_loop_t *loop, const char *path, const struct lines_options *options,
         struct error *err) MUST_USE;
-/* From the callback of uv_listen(). */
+/* To be called from the callback of uv_listen(). */
 int lines_accept(
         struct lines **ret, uv_stream_t *listener, const struct lines_options *options, struct error *err) MUST_USE;
 

@@ -3,7 +3,7 @@
  *
  * It is flock(2) on the directory's descriptor: no file is made (kubelets up to 1.32 delete every file in their plugin
  * directory at start), and containers that mount the same directory from the host share the lock. A directory that was
- * removed and made again is another directory: the holder must take the lock anew (lock_is_current()).
+ * removed and made again is another directory: the holder must take the lock again (lock_is_current()).
  *
  * A process that waits for the lock need not try again and again: lock_hand_over() touches the directory afterwards,
  * and a watch on it (base/io/dirwatch.h) reports that at once. A process that was killed touches nothing, so a slow

@@ -17,7 +17,7 @@ struct look {
         struct closing closing;
 };
 
-/* After the timers of a turn, and before it waits. */
+/* Runs after the timers of a turn, and before the loop waits. */
 static void on_prepare(uv_prepare_t *prepare)
 {
         const struct look *look = container_of(prepare, struct look, prepare);

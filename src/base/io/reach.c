@@ -23,5 +23,5 @@ int reach_socket(const char *path)
         memcpy(address.sun_path, path, strlen(path) + 1);
         if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0)
                 return 0;
-        return errno == EAGAIN ? 0 : errno; /* so many wait to be heard that there is no room */
+        return errno == EAGAIN ? 0 : errno; /* the listener's backlog is full */
 }

@@ -10,11 +10,12 @@
 #include "base/error.h"
 
 /*
- * From here on they wait, in the threads that are made from here on for good. A program that is executed inherits that.
+ * Blocks the signals from now on; threads that are made later keep them blocked. A program that is executed inherits
+ * that.
  */
 void signals_hold(void);
 
-/* They end the process, or do what else is set, again: those that waited come now. */
+/* Unblocks the signals: they end the process again, or do what else is set. Those that waited come now. */
 void signals_release(void);
 
 struct signals {
@@ -26,5 +27,5 @@ struct signals {
 int signals_listen(
         struct signals *signals, uv_loop_t *loop, uv_signal_cb on_signal, void *data, struct error *err) MUST_USE;
 
-/* After signals_listen(), also one that failed, or of a zeroed |signals|. */
+/* May be called after signals_listen(), even if that failed, and for a zeroed |signals|. */
 void signals_close(struct signals *signals);

@@ -30,7 +30,7 @@
 #define EXTRA_MAX_MS (UINT64_C(3600) * 1000)
 #define TIMES_MAX 10U
 
-/* Before each message, in both directions. */
+/* Precedes each message, in both directions. */
 struct frame {
         uint32_t size;
         uint32_t is_news;
@@ -235,7 +235,7 @@ static void on_reap(uv_timer_t *timer)
         close_process(process);
 }
 
-/* From here on it is alone. */
+/* Detaches the process from its worker, and kills it. */
 static void end_process(struct worker_process *process)
 {
         process->worker = NULL;
@@ -275,7 +275,7 @@ static void worker_finish(
                 worker_next(worker);
 }
 
-/* A copy, since a process that still runs goes on to other steps. */
+/* Copies the step, since a process that still runs replaces it with its next steps. */
 static struct worker_call copy_step(const struct worker_process *process)
 {
         struct worker_call step = *process->step;
@@ -363,7 +363,9 @@ static bool has_bad_frame(const struct worker_process *process)
         return frame.size > WORKER_ANSWER_MAX || !process->worker->current;
 }
 
-/* Whoever is told may do anything; the process is still there, though it may have to end. */
+/*
+ * A callback may ask, cancel or close the worker. |process| still exists afterwards, but |process->worker| may be NULL.
+ */
 static void worker_deliver(struct worker_process *process)
 {
         struct frame frame;
@@ -420,7 +422,7 @@ static int watch_process(struct worker *worker, struct worker_process *process, 
         process->poll.data = process->reap.data = process;
         rc = uv_poll_start(&process->poll, UV_READABLE, on_worker_readable);
         assert(rc == 0);                         /* the descriptor is in the loop's epoll only later */
-        uv_unref((uv_handle_t *)&process->poll); /* a process that has nothing to do holds nobody */
+        uv_unref((uv_handle_t *)&process->poll); /* an idle process does not keep the loop running */
         return 0;
 }
 
@@ -513,7 +515,7 @@ static void on_worker_turn(uv_timer_t *timer)
                 worker_begin_next(worker);
 }
 
-/* In a turn of its own, so that nobody is told inside of a question. */
+/* Uses a later turn of the loop, so that no callback runs inside worker_ask(). */
 static void worker_next(struct worker *worker)
 {
         if (worker->current || worker->is_in_callback)

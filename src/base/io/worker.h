@@ -4,7 +4,7 @@
  * It is a fork of the program, on a socket, and answers one request after the other with a function of the caller's. It
  * has none of the program's other descriptors. A request without an answer at its deadline fails, its process is
  * killed, and the next request gets a new one. A process that does not end, since it waits for something that no signal
- * interrupts, is left behind and counted. Nothing here knows what requests are about: whoever asks remembers what a
+ * interrupts, is left behind and counted. The worker does not know what requests are about: its caller remembers what a
  * process hung on, and leaves that out.
  *
  * The process begins with the first request, ends WORKER_IDLE_MS after the last, and at once when the program does.
@@ -34,18 +34,18 @@ struct worker;
  * program: only numbers and texts, since the code in the process may write anything there. Copies have ended texts.
  */
 struct worker_call {
-        char call[WORKER_CALL_SIZE]; /* for people; "": between two calls, or it tells none */
-        uint64_t since_ms;    /* CLOCK_MONOTONIC: when it began, or when the last one ended; 0: nothing was told */
+        char call[WORKER_CALL_SIZE]; /* for people; "": between two calls, or the process reports none */
+        uint64_t since_ms;    /* CLOCK_MONOTONIC: when it began, or when the last one ended; 0: nothing was reported */
         uint64_t extra_ms;    /* how long it waits by design */
         unsigned int times;   /* so many times the deadline is its own; 0: once */
-        unsigned int subject; /* what it is about: whoever tells decides what the three mean */
+        unsigned int subject; /* what it is about; the code that reports the step defines these three */
         unsigned int index;
         char name[96];
 };
 
 /*
- * In the process, the step that is shared; elsewhere one that nobody reads, so that code which tells its steps runs
- * anywhere.
+ * In the process, the step that it shares with the program; elsewhere a step that is never read, so that code which
+ * reports its steps runs anywhere.
  */
 struct worker_call *worker_own_call(void);
 
@@ -69,7 +69,7 @@ void worker_set_idle(struct worker *worker, uint64_t idle_ms);
  */
 void worker_keep_descriptors(struct worker *worker);
 /*
- * Ends its process; nobody gets an answer any more. Accepts NULL, returns NULL. The loop has to turn until its handles
+ * Ends its process; no request is answered any more. Accepts NULL, returns NULL. The loop has to turn until its handles
  * are closed.
  */
 struct worker *worker_close(struct worker *worker);
@@ -77,7 +77,7 @@ struct worker *worker_close(struct worker *worker);
 /* The time that a deadline bounds. */
 enum worker_patience {
         WORKER_EACH_STEP, /* from when the process begins with the request, or with its last step */
-        WORKER_EACH_CALL, /* of each call that it tells; between two of them it may take as long as it likes */
+        WORKER_EACH_CALL, /* of each call that it reports, not of the time between two calls */
         WORKER_IN_ALL,    /* from when the process begins with the request */
 };
 
@@ -92,7 +92,7 @@ struct worker_request {
          * ERROR_EXHAUSTED: no process could be made. |answer| is valid in the call.
          */
         void (*done)(struct worker_request *request, const struct error *err, const void *answer, size_t size);
-        /* Called for each message before the answer; NULL: there are none. May ask, cancel or close, too. */
+        /* Called for each message before the answer; NULL: they are ignored. It may ask, cancel or close, too. */
         void (*news)(struct worker_request *request, const void *news, size_t size);
         struct worker_call lost; /* for |done| with an error: what its process was in */
         struct list link;        /* private, as long as it is asked */
@@ -105,11 +105,14 @@ void worker_cancel(struct worker *worker, struct worker_request *request);
 void worker_renew(struct worker *worker);
 /* The call that its process is in now. */
 struct worker_call worker_current_call(const struct worker *worker);
-/* A process of it was killed a moment ago: it may have ended or not, and may still be at what it was asked. */
+/*
+ * True if a process of this worker was killed a moment ago: it may not have ended yet, and may still work on its
+ * request.
+ */
 bool worker_is_ending(const struct worker *worker);
-/* It has no process, and none of those that it had is still there. */
+/* True if the worker has no process, and all that it had have ended. */
 bool worker_has_ended(const struct worker *worker);
-/* A process of that name, of any worker, was killed and has not ended yet. */
+/* True if a process of that name, of any worker, was killed and has not ended yet. */
 bool worker_is_one_ending(const char *name);
 
 /* A worker with a loop of its own, for programs that do one thing after the other. */
@@ -117,7 +120,10 @@ struct worker_alone {
         uv_loop_t loop;
         struct worker *worker;
         enum worker_patience patience; /* WORKER_EACH_STEP, unless it is set */
-        /* By the last one with an error: what its process was in, and the signal that has ended it, or 0. */
+        /*
+         * Of the last request that failed: the call that its process was in, and the signal that has ended the process,
+         * or 0.
+         */
         struct worker_call lost;
         int signal;
 };

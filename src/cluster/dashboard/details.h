@@ -1,6 +1,7 @@
 /*
- * What the pages of one thing show, as JSON. Pure. All numbers that are not known are absent, as on the page of a node
- * (node/report/node_page.h), whose names these are; memory is in bytes, a ratio is from 0 to 1, a time in Unix seconds.
+ * Writes the JSON for the pages of one node, GPU or pod, and of events. Pure. All numbers that are not known are
+ * absent, as on the page of a node (node/report/node_page.h), whose names these are; memory is in bytes, a ratio is
+ * from 0 to 1, a time in Unix seconds.
  *
  *     GET /api/v1/nodes/NAME           {"name", "state", "reason", "pageTime", "agent": {"namespace", "pod", "version", "image", "restarts"},
  *                                       "driver", "configuration", "isReady", "isCordoned", "kubelet", "resources": [{"name", "capacity",
@@ -33,12 +34,12 @@
 #define DASHBOARD_EVENTS_MAX ((size_t)500)
 #define DASHBOARD_WAITING_MAX ((size_t)500) /* of more pods, an equal part of each namespace's is written */
 
-/* Each is a new reference; NULL: there is none, or none that the viewer may know. */
+/* Each returns a new reference, or NULL if it does not exist or the viewer may not know it. */
 json_t *dashboard_node(const struct cluster_view *view, const struct dashboard_scope *scope, const char *name);
 json_t *dashboard_gpu(const struct cluster_view *view, const struct dashboard_scope *scope, const char *uuid);
 json_t *dashboard_pod(
         const struct cluster_view *view, const struct dashboard_scope *scope, const char *namespace, const char *name);
-/* NULL: none. Of a pod the first one on which it has a share. */
+/* NULL: none. For a pod, the first node on which it has a share. */
 const struct cluster_node *dashboard_node_of_gpu(const struct cluster_view *view, const char *uuid);
 const struct cluster_node *dashboard_node_of_pod(
         const struct cluster_view *view, const char *namespace, const char *name);

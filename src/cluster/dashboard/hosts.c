@@ -33,7 +33,7 @@ int dashboard_hosts_read(struct dashboard_hosts *ret, const char *text, struct a
         return 0;
 }
 
-/* Without its port, brackets and last dot, in lower case; false: it is none. */
+/* Reads a host without its port, brackets and last dot, in lower case. False: it is not a host. */
 static bool hosts_read_host(const char *host, char *ret, size_t size, bool *ret_is_six)
 {
         const char *begin = host + (*host == '[');

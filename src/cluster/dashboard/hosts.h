@@ -1,9 +1,10 @@
 /*
- * By which names a browser may know the dashboard. Another site can let its own name point to the dashboard's address
- * (DNS rebinding), and its page then counts as the dashboard's: the browser lets it read everything. But the browser
- * says the name, in the header Host, and cannot be made to say another. Pure.
+ * Checks the host name by which a browser calls the dashboard. Another site can let its own name point to the
+ * dashboard's address (DNS rebinding), and its page then counts as the dashboard's: the browser lets it read
+ * everything. But the browser sends the name in the header Host, and another site cannot change it. Pure.
  *
- * Addresses are no names, so they are good, and "localhost" is nobody else's. All others have to be in the list.
+ * IP addresses are allowed, since they are not names, and "localhost" is, since no other site can have it. All other
+ * names have to be in the list.
  */
 #pragma once
 

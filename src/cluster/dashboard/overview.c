@@ -1,7 +1,7 @@
 /*
  * The text of each node is kept, with the version at which it changed last. A node that is asked again and says the
- * same changes nothing, since what it uses is rounded. A viewer who does not see all gets texts of their own, which
- * nobody keeps; which nodes have changed is the same.
+ * same changes nothing, since what it uses is rounded. A viewer who does not see all gets texts of their own, which are
+ * not kept; the list of changed nodes is the same for all.
  */
 #include "cluster/dashboard/overview.h"
 

@@ -16,7 +16,7 @@
  * "unhealthy" is there where the unit is: the reason, or "".
  *
  * |version| is for the next question, ?since=VERSION: "nodes" has then only those that have changed since, "gone" the
- * names of those that are no more, and "full" is false. An unknown version is answered with all. So what has not
+ * names of those that were deleted, and "full" is false. An unknown version is answered with all. So what has not
  * changed is not sent again, and a cluster of 4,000 GPUs on which nothing happens costs some hundred bytes.
  */
 #pragma once
@@ -34,7 +34,7 @@ struct dashboard_overview *dashboard_overview_new(uint64_t boot);
 struct dashboard_overview *dashboard_overview_free(
         struct dashboard_overview *overview); /* accepts NULL, returns NULL */
 
-/* |since|: may be NULL. The answer has a reference for the caller; whoever sees all shares it. */
+/* |since|: may be NULL. The answer has a reference for the caller; all viewers who see all share it. */
 struct http_text *dashboard_overview_write(struct dashboard_overview *overview, const struct cluster_view *view,
         const struct dashboard_scope *scope, const char *since, int64_t now);
 

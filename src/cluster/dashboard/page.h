@@ -14,5 +14,5 @@ extern const struct embedded_file dashboard_page[];
 /* "text/html; charset=utf-8" and so on. */
 const char *dashboard_page_type(const char *name);
 
-/* |name| without a slash in front; "" is index.html. NULL: there is no such file. */
+/* |name| without a slash in front; "" is index.html. NULL: the page has no such file. */
 const struct embedded_file *dashboard_page_find(const char *name);

@@ -1,7 +1,7 @@
 /*
- * What a viewer of the dashboard may see. Whoever may list nodes sees nodes, GPUs, and how large shares are and how
- * much of them is used; whose they are, only in the namespaces in which the viewer may list pods. Events may name any
- * pod, so they are for those who see all.
+ * Decides what a viewer of the dashboard may see. A viewer who may list nodes sees nodes, GPUs, the size of shares and
+ * their use; the pod of a share only in namespaces in which the viewer may list pods. Events may name any pod, so they
+ * are for those who see all.
  */
 #pragma once
 

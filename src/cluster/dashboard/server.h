@@ -2,19 +2,19 @@
  * The dashboard's port: the page, and what it shows as JSON (overview.h, details.h, search.h). It only reads, and takes
  * GET and HEAD alone.
  *
- *     /, /style.css, …    the page, for everybody: it says nothing of the cluster
+ *     /, /style.css, …    the page, for everybody: it contains nothing of the cluster
  *     /api/v1/…           the cluster, for whom the API server lets in
  *     /healthz, /livez    probes
  *
  * Who is let in: with DASHBOARD_TOKEN each request to /api has a bearer token of the cluster. Its user has to be
  * allowed to list nodes; the namespaces in which it may list pods decide what it sees of shares (scope.h). With
- * DASHBOARD_PROXY everybody who reaches the port sees all: a proxy in front has to let in the right ones, and nobody
- * may go past it.
+ * DASHBOARD_PROXY everybody who reaches the port sees all: a proxy in front has to admit only the right viewers, and
+ * the port must not be reachable past it.
  *
- * There is no cookie, and nothing that a browser would send on its own, so that no other site can use a viewer's
- * rights; a request that a browser marks as another site's is refused all the same, and so is one for a host of which
- * the dashboard does not know that it is its own (hosts.h); not so probes. The page may load only what comes from this
- * port, and may not be framed.
+ * It uses no cookie, nor anything else that a browser would send on its own, so that no other site can use a viewer's
+ * rights. Even so a request is refused if the browser marks it as another site's, or if its host is not one of the
+ * dashboard's own (hosts.h). Probes are not checked for that. The page may load only what comes from this port, and may
+ * not be framed.
  */
 #pragma once
 
@@ -37,7 +37,7 @@ struct dashboard_options {
         const char *address; /* net/http/address.h */
         enum dashboard_access access;
         struct dashboard_hosts hosts; /* its names are borrowed */
-        struct cluster *cluster;      /* borrowed, as the next */
+        struct cluster *cluster;      /* borrowed, like |client| */
         struct kube_client *client;   /* of |cluster| */
         struct kube_access *rights;   /* NULL with DASHBOARD_PROXY */
         uint64_t boot;                /* overview.h */

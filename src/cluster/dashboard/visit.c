@@ -2,7 +2,7 @@
  * token ──(net/kube/access)──► viewer ──sees some only──► namespaces ──┐
  *                             └──sees all─────────────────────────┼──a history is wanted──► its agent ──► answered
  *                                                                 └──────────────────────────────────────►
- * Whatever it waits for is cancelled when the request is gone.
+ * When the request is gone, the question that the visit waits for is cancelled.
  */
 #include "cluster/dashboard/visit.h"
 
@@ -69,7 +69,7 @@ static void answer_with_page(struct visit *visit, const struct cluster_view *vie
         visit_answer(visit, &with_page);
 }
 
-/* Without it the page is answered as it is known. */
+/* If the agent does not answer, the visit is answered with its last known page. */
 static void visit_on_agent_answer(const struct kube_answer *answer, void *data)
 {
         struct visit *visit = data;
@@ -170,7 +170,7 @@ static size_t visit_list_namespaces(const struct cluster_view *view, const char 
         return count + view->n_pods;
 }
 
-/* Each once, in order. */
+/* Finds the namespaces of the view, each once and sorted. */
 static void find_namespaces(struct visit *visit, const struct cluster_view *view)
 {
         _cleanup_(arena_done) struct arena scratch = ARENA_INIT;

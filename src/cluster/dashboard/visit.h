@@ -15,7 +15,7 @@
 #define VISIT_AGENT_MS UINT64_C(3000)                 /* for the history; then the answer has none */
 
 struct visit_options {
-        struct cluster *cluster;    /* borrowed, as the next two */
+        struct cluster *cluster;    /* borrowed, like the two below */
         struct kube_client *client; /* of |cluster| */
         struct kube_access *rights; /* NULL: everybody sees all */
         /* Each answers the request. */

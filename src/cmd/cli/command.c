@@ -1,5 +1,6 @@
 /*
- * Arguments are told apart here; those of the option table are parsed where the agent's are.
+ * Sorts the arguments: own options, words, and options of the table, which config/option.h parses as it does the
+ * agent's.
  */
 #include "cmd/cli/command.h"
 
@@ -92,7 +93,7 @@ static const struct option *find_own(const struct command *command, const char *
         return NULL;
 }
 
-/* Of "nteam-a" the option with the letter n that takes a value; the value is the rest. */
+/* Finds for "nteam-a" the option with the letter n, if it takes a value; the value is the rest. */
 static const struct option *find_letter(const struct command *command, const char *text, const char **ret_value)
 {
         const char letter[] = {*text, '\0'};
@@ -130,7 +131,7 @@ struct arguments {
         int position;
 };
 
-/* What follows the '=', or the next argument. */
+/* Takes the text behind the '=', or the next argument. */
 static const char *cli_take_value(struct arguments *arguments, const char *inline_value)
 {
         if (inline_value)
@@ -158,8 +159,8 @@ static int take_own(struct arguments *arguments, const struct option *option, co
 }
 
 /*
- * Of "-mf FILE" the options m and f: each letter is an option, all but the last are booleans, and the last may take the
- * next argument. 0: the word is none of that.
+ * Takes the options m and f of "-mf FILE": each letter is an option, all but the last are booleans, and the last may
+ * take the next argument. Returns 0 if the word is something else.
  */
 static int take_joined(const struct command *command, struct arguments *arguments, const char *letters,
         const char *inline_value, const char **values, struct arena *arena, struct error *err)
@@ -180,7 +181,7 @@ static int take_joined(const struct command *command, struct arguments *argument
         return 1;
 }
 
-/* Those that the command line has not set. */
+/* Sets the own options that the command line has not set. */
 static int settle_own(const struct command *command, const char **values, struct arena *arena, char *const *environment,
         struct error *err)
 {
@@ -196,9 +197,9 @@ static int settle_own(const struct command *command, const char **values, struct
 enum word_use { WORD_FLAG, WORD_TAKEN, WORD_PASSED, WORD_LAST, WORD_WRONG };
 
 /*
- * What |word|, at |position|, is for. NVIDIA's programs run whatever word stands on their command line; for those of
- * k8s-device-plugin it is the last that is read, as Go's flag package has it. The agent's first word, which may be a
- * command with a slip, starts no agent.
+ * Decides what to do with |word|, at |position|. NVIDIA's programs run with any word on their command line; those of
+ * k8s-device-plugin stop reading at the first one, as Go's flag package does. The agent does not start if its first
+ * word is not a command, since that may be a typing error.
  */
 static enum word_use use_word(const struct command *command, const char *word, int position, size_t n_words)
 {

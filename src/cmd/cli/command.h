@@ -32,7 +32,7 @@ struct command {
         size_t n_own;
         const char *program; /* "warpshare plan": begins its messages, names its page */
         /*
-         * What --help says before the options: "usage: …", an empty line, paragraphs with an empty line after each;
+         * The text of --help before the options: "usage: …", an empty line, paragraphs with an empty line after each;
          * lines that begin with blanks stay as they are. |more_help|, an empty line and such paragraphs, follows the
          * options; NULL: nothing.
          */
@@ -43,9 +43,9 @@ struct command {
         int lost_status;         /* where |is_apart|: the exit status after NVML did not return; 0: EXIT_FAILED */
         bool takes_letters;      /* a value may follow the letter of an own option at once, as in "-nteam-a" */
         bool takes_joined;       /* letters of own options may stand together, as in "-mf FILE" */
-        bool passes_words;       /* of a drop-in: flags go on after a word that it ignores; else that word ends them */
+        bool passes_words;       /* of a drop-in: flags may follow a word that it ignores; else that word ends them */
         bool lists_own_only;     /* --help leaves the shared options to the agent's */
-        bool ends_at_dashes;     /* what follows "--" is not read, but handed on in |after| */
+        bool ends_at_dashes;     /* arguments after "--" are not read, but handed on in |after| */
         bool is_agent;           /* it has --check and --print-schema */
         bool is_apart;           /* |run| asks NVML, and so runs in a process of its own (gpu/apart.h) */
         bool is_service;         /* it runs until a signal: signals wait until its loop handles them */

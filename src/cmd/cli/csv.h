@@ -5,5 +5,5 @@
 
 /* A cell, quoted where it has to be, and |end| after it: ',' or '\n'. NULL: an empty one. */
 void csv_put(struct strbuf *text, const char *cell, char end);
-/* The same of a number, as precise as it is; NaN: an empty one. */
+/* A cell with a number, in full precision; NaN: an empty one. */
 void csv_put_number(struct strbuf *text, double number, char end);

@@ -1,5 +1,5 @@
 /*
- * What an uninstall found, and what became of it: a list, and a table of it for people.
+ * Lists what an uninstall found, and whether that was removed. It is printed as a table for people.
  */
 #pragma once
 
@@ -37,7 +37,9 @@ void removals_done(struct removals *removals);
 void removals_add(struct removals *removals, enum removal_outcome outcome, const char *what, const char *where,
         const char *note, ...) PRINTF_LIKE(5, 6);
 
-/* The same of what was to be removed: it is gone, or stays for the reason |err|, if that is not NULL. */
+/*
+ * Adds the outcome of an attempt to remove something: it is gone, or stays for the reason |err|, if that is not NULL.
+ */
 void removals_end(struct removals *removals, const char *what, const char *where, const struct error *err);
 
 /* Removes the file at |path|, unless |left| says why it stays. */

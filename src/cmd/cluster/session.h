@@ -1,5 +1,6 @@
 /*
- * What the commands of kubectl-warpshare share: kubectl's flags, the connection to the cluster, and one look at it.
+ * The parts that the commands of kubectl-warpshare share: kubectl's flags, the connection to the cluster, and one
+ * reading of it.
  */
 #pragma once
 
@@ -68,7 +69,7 @@ enum {
 extern const char *const session_outputs[];         /* table, wide, json */
 extern const char *const session_outputs_of_rows[]; /* and csv */
 
-/* Of the help of each command. */
+/* A paragraph in the help of each command. */
 #define SESSION_RIGHTS                                                                                                 \
         "\nIt needs no more than the ClusterRole warpshare-viewer allows: list and watch of nodes and pods, get of\n"  \
         "pods/proxy where the agents are. What is denied is missing, and named.\n"

@@ -52,7 +52,7 @@ static void print_why(const struct why *why, bool is_long)
 
 /* ---- one pod ---- */
 
-/* Those that are there; NULL where they may not be read. */
+/* Reads the ResourceClaims of a pod that exist; NULL where they may not be read. */
 static json_t *claims_of(struct session *session, const json_t *object, struct arena *arena)
 {
         const struct cluster_pod *pod = cluster_pod_read(object, arena);

@@ -68,7 +68,7 @@ static void on_signal(uv_signal_t *handle, int number)
         dashboard_process_stop(handle->data);
 }
 
-/* Once for each trouble, and once when it is over. */
+/* Logs each trouble once, and its end once. */
 static void on_cluster_change(void *data)
 {
         struct dashboard_process *process = data;

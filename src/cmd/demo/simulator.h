@@ -31,5 +31,5 @@ struct simulator_node {
 /* Sets the node of the simulated library, before this process loads it. */
 int simulator_set_node(const struct simulator_node *node, struct error *err) MUST_USE;
 
-/* The same with a scenario file. */
+/* Has the simulated library use a scenario file. */
 void simulator_set_scenario(const char *path);

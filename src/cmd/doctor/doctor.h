@@ -14,7 +14,7 @@ enum verdict {
         DOCTOR_OK,
         DOCTOR_NOTE,    /* works, but has a limit to know about; or fails only in some containers */
         DOCTOR_WRONG,   /* something does not work */
-        DOCTOR_SKIPPED, /* cannot be judged here */
+        DOCTOR_SKIPPED, /* cannot be checked here */
 };
 
 struct doctor {
@@ -26,15 +26,15 @@ struct doctor {
 void doctor_report(struct doctor *doctor, enum verdict verdict, const char *means, const char *todo, const char *format,
         ...) PRINTF_LIKE(5, 6);
 
-/* The same for what is as it should be, and for what cannot be judged here: there is nothing to add. */
+/* Report a check that passed, and one that cannot be made here, without anything to add. */
 #define doctor_ok(doctor, ...) doctor_report(doctor, DOCTOR_OK, NULL, NULL, __VA_ARGS__)
 #define doctor_skip(doctor, ...) doctor_report(doctor, DOCTOR_SKIPPED, NULL, NULL, __VA_ARGS__)
 
 /* ---- for checks that ask the API server (api.c): one GET after the other, each within five seconds ---- */
 
 /*
- * Begins a visit. False, after a finding that is wrong for the reason |means|, where there is no API server to ask.
- * api_visit_end() in any case.
+ * Begins a visit. Returns false where no API server can be asked, after it has reported that as wrong, with |means|.
+ * Call api_visit_end() in any case.
  */
 bool doctor_visit(struct doctor *doctor, struct api_visit *visit, const char *means);
 

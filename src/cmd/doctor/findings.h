@@ -13,5 +13,5 @@ size_t findings_count(const json_t *findings, const char *verdict);
 /* One finding, at once. */
 void findings_print(const json_t *finding, bool has_colours);
 
-/* After the last: how many are wrong; or, where it is no table, all of them as one JSON object. */
+/* Call it after the last finding. Prints how many are wrong, or without |is_table| all of them as one JSON object. */
 void findings_print_end(json_t *findings, bool is_table);

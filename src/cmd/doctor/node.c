@@ -321,7 +321,7 @@ static bool has_daemon(const struct modes *modes, const struct unit *unit)
         return daemon && daemon->state != MPS_OFF && daemon->state != MPS_FAULT;
 }
 
-static void judge_mode(
+static void report_mode(
         struct modes *modes, const struct resource *resource, const struct unit *unit, nvmlComputeMode_t mode)
 {
         bool is_mps = unit->shared && resource->strategy == SHARING_MPS;
@@ -348,7 +348,7 @@ static void judge_mode(
                         "%s (%s) has compute mode %s, and no MPS", unit->index, unit->uuid, compute_mode_name(mode));
 }
 
-static void judge_modes(struct modes *modes, const struct plan *plan)
+static void report_modes(struct modes *modes, const struct plan *plan)
 {
         for (size_t i = 0; i < plan->n_resources; i++) {
                 const struct resource *resource = &plan->resources[i];
@@ -359,7 +359,7 @@ static void judge_modes(struct modes *modes, const struct plan *plan)
 
                         gpu_call_about(CALL_ON_GPU, CALL_NO_INDEX, resource->units[j].uuid);
                         if (compute_mode_read(modes->nvml, resource->units[j].uuid, &mode, &err) > 0)
-                                judge_mode(modes, resource, &resource->units[j], mode);
+                                report_mode(modes, resource, &resource->units[j], mode);
                 }
         }
 }
@@ -385,7 +385,7 @@ void doctor_check_compute_mode(struct doctor *doctor)
         status = mps_ask(doctor->mps_root, &err);
         modes.nvml = nvml;
         modes.status = status;
-        judge_modes(&modes, plan);
+        report_modes(&modes, plan);
         if (modes.wrong == 0)
                 doctor_ok(doctor, "the compute modes are as they should be");
         mps_status_free(status);

@@ -75,7 +75,7 @@ static const char *how_to_refuse(const struct config *config, const struct toolk
         return "choose another way to hand out GPUs first: " SAFE "; then set it to false" AGENT;
 }
 
-static void judge(struct doctor *doctor, const char *path, const struct toolkit_config *toolkit)
+static void toolkit_report(struct doctor *doctor, const char *path, const struct toolkit_config *toolkit)
 {
         const struct config *config = doctor->config;
 
@@ -113,7 +113,7 @@ void doctor_check_toolkit(struct doctor *doctor)
         if (rc > 0 && toolkit_config_read(&toolkit, text.data ? text.data : "", &err) < 0)
                 rc = error_prefix(&err, "'%s'", path);
         if (rc > 0)
-                judge(doctor, path, &toolkit);
+                toolkit_report(doctor, path, &toolkit);
         else
                 doctor_report(doctor, DOCTOR_SKIPPED,
                         "it is not known whether NVIDIA_VISIBLE_DEVICES in a pod's spec or image goes around shares",

@@ -18,7 +18,7 @@ struct toolkit_config {
 };
 
 /*
- * ERROR_INVALID: a line before the first table is none of TOML, goes on in the next line, or gives one of the two keys
- * something else than true or false, or a second time: then nobody can say what counts.
+ * ERROR_INVALID: a line before the first table is not TOML, continues in the next line, sets one of the two keys to
+ * something else than true or false, or sets it again. Then it is not known which value counts.
  */
 int toolkit_config_read(struct toolkit_config *ret, const char *text, struct error *err) MUST_USE;

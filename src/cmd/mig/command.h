@@ -27,7 +27,7 @@ extern const char *const mig_command_shared[];
 /* "yaml", "json" */
 extern const char *const mig_command_formats[];
 
-/* Of those that change something. */
+/* Shared options of the commands that change something. */
 extern const char *const mig_command_change_shared[];
 
 /* As enum mig_mode_change. */
@@ -63,7 +63,7 @@ int mig_export_show(struct command_call *call, const char *name, bool is_json, s
 int mig_generate_show(struct command_call *call, const char *file, bool is_json, struct error *err);
 
 /*
- * Writes |text| to |file|; "" is standard output. What is no regular file, as /dev/stdout or a pipe, is written to and
- * not replaced.
+ * Writes |text| to |file|; "" is standard output. If |file| is not a regular file, such as /dev/stdout or a pipe, it is
+ * written to and not replaced.
  */
 int mig_command_write(const char *file, const struct strbuf *text, struct error *err) MUST_USE;

@@ -59,7 +59,7 @@ static unsigned int count_slices(const struct mig_geometry *geometry)
         return MIN(slices, ROW_WIDTH / 2);
 }
 
-/* What is too long for its cell goes without its memory: "1g.10gb+me" is "1g+me". */
+/* Shortens a name that is too long for its cell by its memory: "1g.10gb+me" becomes "1g+me". */
 static void fit_name(char name[NAME_SIZE], const char *profile, char mark, size_t width)
 {
         const char *dot = strchr(profile, '.');
@@ -235,7 +235,7 @@ void mig_plan_print(struct strbuf *text, const struct mig_plan *plan, const char
 
 /* ---- all configurations ---- */
 
-/* What does not fit, or cannot be read, is not there. */
+/* The last column of a configuration: what its other columns do not show, or "-". */
 static const char *note_of(const struct mig_plan_choice *choice, bool resets)
 {
         for (size_t i = 0; !choice->problem && i < choice->plan.n_gpus; i++)

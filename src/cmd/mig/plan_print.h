@@ -1,5 +1,5 @@
 /*
- * What people and programs see of a plan of MIG geometry. Pure.
+ * Prints a plan of MIG geometry for people and for programs. Pure.
  */
 #pragma once
 
@@ -18,7 +18,7 @@ json_t *mig_plan_json(const struct mig_plan *plan, const char *config);
 struct mig_plan_choice {
         const char *config;
         struct mig_plan plan;
-        const char *problem; /* why there is no plan; NULL: there is one */
+        const char *problem; /* why no plan could be made; NULL: |plan| is one */
 };
 
 void mig_plan_print_choices(

@@ -17,7 +17,7 @@
 #define EXIT_NOT_STARTED 127
 #define KILL_MS 5000
 
-/* In the child: |root| is NULL for ours. */
+/* Runs in the child. |root| is NULL for this process's own root. */
 static void reset_start(const char *root, char **argv)
 {
         if (dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
@@ -43,7 +43,7 @@ static bool reset_has_ended(pid_t pid, int *ret_status, int timeout_ms)
         return true;
 }
 
-/* One that is inside the driver may not be killed, and is left behind. */
+/* A process that is inside the driver may not react to the kill, and is left behind. */
 static int reset_wait_for(pid_t pid, int *ret_status, int timeout_ms, struct error *err)
 {
         if (reset_has_ended(pid, ret_status, timeout_ms))

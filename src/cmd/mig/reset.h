@@ -10,7 +10,8 @@
 
 /*
  * nvidia-smi runs in |driver_root|, with the driver's files, where that has one; else that of PATH runs. What it prints
- * goes to standard error. TIMEOUT: it has not ended within |timeout_ms|, and nobody knows whether the GPUs were reset.
+ * goes to standard error. TIMEOUT: it has not ended within |timeout_ms|, and it is not known whether the GPUs were
+ * reset.
  */
 #define MIG_RESET_MS 120000
 int mig_reset(

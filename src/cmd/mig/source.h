@@ -1,5 +1,6 @@
 /*
- * What the commands of `warpshare mig` begin with: the GPUs of this node, and what a configuration wants of them.
+ * Reads what each command of `warpshare mig` needs first: the GPUs of this node, and what a configuration wants of
+ * them.
  */
 #pragma once
 
@@ -18,14 +19,14 @@ struct mig_source {
         const struct mig_wanted *wanted; /* of each GPU of |node| */
 };
 
-/* NVML and the GPUs alone; |set| has where NVML is. The source is to be closed, whatever it returns. */
+/* Opens NVML and reads the GPUs only; |set| says where NVML is. Close the source even if this fails. */
 int mig_source_open_node(struct mig_source *ret, const struct option_set *set, struct error *err) MUST_USE;
 
-/* And the configurations of |file|: cmd/mig/command.h has what "" means. Warnings go to standard error. */
+/* Also reads the configurations of |file|; cmd/mig/command.h says what "" means. Warnings go to standard error. */
 int mig_source_open_file(
         struct mig_source *ret, const struct option_set *set, const char *file, struct error *err) MUST_USE;
 
-/* And the configuration |name| of them; |is_mode_only| as mig_parted_resolve() has it. */
+/* Also chooses the configuration |name|; |is_mode_only| as in mig_parted_resolve(). */
 int mig_source_open(struct mig_source *ret, const struct option_set *set, const char *file, const char *name,
         bool is_mode_only, struct error *err) MUST_USE;
 

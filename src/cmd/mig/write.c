@@ -82,7 +82,7 @@ static const char export_help[] =
         "  warpshare mig export --name before > before.yaml\n"
         "\n";
 
-/* What the file cannot say. */
+/* Warns of instances that the file cannot describe. */
 static void warn_of_instances(const struct mig_node_gpu *gpu)
 {
         for (size_t i = 0; i < gpu->geometry.n_instances; i++) {

@@ -18,7 +18,10 @@
 #include "mps/wire/message.h"
 
 #define READY ".ready"
-/* Who stands still for so long is ended. The next supervisor takes its daemons over, and clients notice nothing. */
+/*
+ * A supervisor whose loop stands still for so long is ended. The next one takes its daemons over, and clients notice
+ * nothing.
+ */
 #define STANDSTILL_S 60U
 #define HEARTBEAT_MS UINT64_C(20000)
 
@@ -53,7 +56,7 @@ static bool process_is_good(const struct mps_daemon_status *daemon)
         return daemon->state == MPS_READY || daemon->state == MPS_DRAINING;
 }
 
-/* Not ready before the wanted daemons are known. */
+/* True if all daemons are ready, and it is known which are wanted. */
 static bool all_are_ready(const struct mps_status *status)
 {
         for (size_t i = 0; i < status->n_daemons; i++)
@@ -71,7 +74,7 @@ static char *process_write_metrics(void *data)
         return mps_status_metrics(mps_supervisor_status(process->supervisor));
 }
 
-static char *find_ailment(void *data)
+static char *find_unhealthy_reason(void *data)
 {
         struct mps_process *process = data;
         const struct mps_status *status = mps_supervisor_status(process->supervisor);
@@ -98,7 +101,7 @@ static int serve_metrics(struct mps_process *process, struct error *err)
                 .loop = &process->loop,
                 .address = address,
                 .metrics = process_write_metrics,
-                .unhealthy_reason = find_ailment,
+                .unhealthy_reason = find_unhealthy_reason,
                 .data = process,
         };
 

@@ -1,6 +1,6 @@
 /*
- * Which file has the MIG configurations for nvidia-mig-manager: the one that is given; else none, since `warpshare mig`
- * generates one for each profile of the GPUs; else, where the driver lists no profiles, the default one. What is
+ * Chooses the file of MIG configurations for nvidia-mig-manager: the one that is given; else none, since `warpshare
+ * mig` generates one for each profile of the GPUs; else, where the driver lists no profiles, the default one. What is
  * generated is written to the ConfigMap <node>-mig-config, as NVIDIA's component does it, for people to read.
  */
 #pragma once
@@ -19,7 +19,7 @@ struct mig_configurations_options {
         const char *program;          /* called as PROGRAM mig generate */
         const char *const *reading;   /* mig_run_reading() */
         const char *file;             /* "": not given */
-        const char *fallback;         /* "": there is none */
+        const char *fallback;         /* "": none */
         /* Once, perhaps before mig_configurations_find() returns. |file|: "" for those that are generated. */
         void (*found)(const char *file, void *data);
         void *data;

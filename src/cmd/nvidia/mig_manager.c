@@ -6,10 +6,11 @@
  *   waiting     their labels nvidia.com/gpu.deploy.… are paused, and their pods of this node are waited for, as long as
  *               WAIT_MS
  *   releasing   with WITH_SHUTDOWN_HOST_GPU_CLIENTS: services of the host that have GPUs opened are stopped
- *   retaking    services and components go on, whatever became of the change; the Operator's validation runs again
+ *   retaking    services and components continue, even if the change failed; the Operator's validation runs again
  *   rebooting   with WITH_REBOOT
  *
- * Whatever paused a label or stopped a service, also a process before this one: at rest all of them go on.
+ * In the idle state all labels that were paused and services that were stopped are restored, also those of an earlier
+ * process.
  */
 #include <signal.h>
 #include <stdlib.h>

@@ -138,7 +138,7 @@ struct parted_change {
         bool skips_reset;
 };
 
-/* What is wanted, read before anything is touched. */
+/* The wanted configuration, read before anything is touched. */
 struct request {
         struct arena arena;
         struct mig_hooks hooks;

@@ -22,13 +22,16 @@ struct mig_services_options {
 
 struct mig_services *mig_services_new(const struct mig_services_options *options);
 
-/* One of them at a time; |done| follows, from the loop or at once. What was asked for before has no answer any more. */
+/*
+ * Each begins one action; |done| follows, from the loop or at once. An earlier action that has not ended is not
+ * answered any more.
+ */
 void mig_services_stop(struct mig_services *services);
 void mig_services_start(struct mig_services *services);
 void mig_services_reboot(struct mig_services *services);
 
-/* A child is killed; what systemd does for it goes on. Accepts NULL, returns NULL. */
+/* A child is killed, but systemd finishes what it was asked to do. Accepts NULL, returns NULL. */
 struct mig_services *mig_services_close(struct mig_services *services);
 
-/* What a child is: "chroot ROOT PROGRAM ARGUMENT…". Does not return. */
+/* Runs as the child, with "chroot ROOT PROGRAM ARGUMENT…". Does not return. */
 void mig_services_enter(int argc, char **argv) __attribute__((noreturn));

@@ -54,7 +54,7 @@ static void serve_argument(const void *message, size_t size UNUSED, struct strbu
 
 /* ---- the search ---- */
 
-/* Its pod, or its user where it has none. */
+/* Describes the owner of a process: its pod, or without a pod its user. */
 static const char *process_find_owner_of(struct search *search, pid_t pid, const char *pod)
 {
         const char *path = arena_printf(&search->arena, "%s/proc/%d", search->root, (int)pid);
@@ -95,7 +95,7 @@ static const char *read_pod(struct search *search, const char *entry, struct are
 }
 
 /* 0: another program; otherwise the highest is the best match. */
-static unsigned int process_find_judge(struct search *search, pid_t pid, const char *entry)
+static unsigned int process_find_score(struct search *search, pid_t pid, const char *entry)
 {
         const char *pod = read_pod(search, entry, &search->arena);
         const char *argument = read_argument(search, pid, pod);
@@ -121,7 +121,7 @@ static int process_find_search(struct search *search, pid_t *ret, struct error *
 
                 if (!text_to_uint(entry->d_name, INT_MAX, &pid) || (pid_t)pid == getpid())
                         continue;
-                score = process_find_judge(search, (pid_t)pid, entry->d_name);
+                score = process_find_score(search, (pid_t)pid, entry->d_name);
                 if (score > best || (score && score == best && (pid_t)pid < *ret)) {
                         best = score;
                         *ret = (pid_t)pid;

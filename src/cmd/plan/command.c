@@ -147,7 +147,7 @@ static int check_model(const char *model, struct error *err)
                 nearest ? ", did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
 }
 
-/* What --memory and --sms can be: more than any GPU has. */
+/* Limits of --memory and --sms: more than any GPU has. */
 #define MAX_MEMORY_MIB (UINT64_C(16) << 20)
 #define MAX_SMS UINT64_C(1024)
 

@@ -1,5 +1,5 @@
 /*
- * What the node offers by DRA: a row a device, or the ResourceSlices.
+ * Prints what the node offers by DRA: a row a device, or the ResourceSlices.
  */
 #include <inttypes.h>
 #include <string.h>

@@ -48,7 +48,7 @@ bool plan_dra_excludes(const struct dra_device *a, const struct dra_device *b);
 /* A row for each device; the heads are its own. */
 void plan_dra_print(struct strbuf *text, const struct dra_layout *layout, bool has_colours);
 
-/* As the API server would get them. */
+/* The ResourceSlices as the agent would write them to the API server. */
 json_t *plan_dra_slices(const struct plan_view *view);
 
 void plan_table_print(struct strbuf *text, const struct plan_view *view, bool has_colours);

@@ -223,8 +223,8 @@ static char *explain_loss(
                 probe_step_names[step], alone->signal);
 }
 
-/* |failure|: why no verdict is possible; NULL: it is. */
-static int judge_result(const struct probe_options *options, struct probe_result *result, const char *failure)
+/* |failure|: why the measurement failed; NULL: it did not. */
+static int report_result(const struct probe_options *options, struct probe_result *result, const char *failure)
 {
         struct probe_report report = {.options = options, .result = result, .failure = failure};
         struct granted_measured measured = {.facts = &result->facts,
@@ -234,11 +234,11 @@ static int judge_result(const struct probe_options *options, struct probe_result
                 .socket = result->socket};
 
         report.spread = measure_spread_of(result->rate.samples, result->rate.n_samples);
-        granted_judge(&report.verdict, &result->granted, &measured);
+        granted_check(&report.outcome, &result->granted, &measured);
         probe_print(&report);
         if (failure)
                 return result->promise_is_unclear ? EXIT_FAILED : EXIT_NO_CUDA;
-        return options->kind == PROBE_ALL && !report.verdict.holds ? EXIT_FAILED : 0;
+        return options->kind == PROBE_ALL && !report.outcome.holds ? EXIT_FAILED : 0;
 }
 
 struct job {
@@ -253,7 +253,7 @@ static void serve_job(const void *message UNUSED, size_t size UNUSED, struct str
         probe_work(job->options, job->result);
 }
 
-static int measure_and_judge(const struct probe_options *options, struct probe_result *result)
+static int measure_and_report(const struct probe_options *options, struct probe_result *result)
 {
         const struct job job = {options, result};
         struct strbuf nothing = STRBUF_INIT;
@@ -269,7 +269,7 @@ static int measure_and_judge(const struct probe_options *options, struct probe_r
                 failure = result->failed ? xstrdup(result->error.text)
                           : rc < 0       ? explain_loss(options, &alone, &err)
                                          : NULL;
-        return judge_result(options, result, failure);
+        return report_result(options, result, failure);
 }
 
 static int probe_run(struct command_call *call, struct error *err)
@@ -284,7 +284,7 @@ static int probe_run(struct command_call *call, struct error *err)
         result = mmap(NULL, sizeof(*result), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         if (result == MAP_FAILED)
                 alloc_fail();
-        status = measure_and_judge(&options, result);
+        status = measure_and_report(&options, result);
         munmap(result, sizeof(*result));
         return status;
 }

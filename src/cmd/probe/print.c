@@ -82,13 +82,13 @@ static json_t *granted_of(const struct granted *granted)
                 text_or_null(granted->fraction));
 }
 
-static json_t *findings_of(const struct granted_verdict *verdict)
+static json_t *findings_of(const struct granted_outcome *outcome)
 {
         json_t *findings = json_array();
 
-        for (unsigned int i = 0; i < verdict->n_findings; i++)
-                json_array_append_new(findings, json_pack("{s:b,s:s}", "broken", (int)verdict->findings[i].broken,
-                                                        "text", verdict->findings[i].text));
+        for (unsigned int i = 0; i < outcome->n_findings; i++)
+                json_array_append_new(findings, json_pack("{s:b,s:s}", "broken", (int)outcome->findings[i].broken,
+                                                        "text", outcome->findings[i].text));
         return findings;
 }
 
@@ -100,15 +100,15 @@ static void add_measurements(json_t *root, const struct probe_report *report)
         json_object_set_new(root, "mps", mps_or_null(result->facts.mps));
         json_object_set_new(root, "multiprocessors",
                 json_pack("{s:o,s:o,s:i,s:o,s:i,s:i}", "unit", print_number_or_null(result->unit_sms), "allocated",
-                        print_number_or_null(report->verdict.sms), "reported", (int)result->facts.sms, "affinity",
+                        print_number_or_null(report->outcome.sms), "reported", (int)result->facts.sms, "affinity",
                         print_number_or_null(result->facts.affinity_sms), "atOnce", (int)result->places.at_once, "seen",
                         (int)result->places.seen));
         json_object_set_new(root, "memory", print_memory_of(result));
         json_object_set_new(root, "bandwidthGbs", json_real(result->bandwidth));
         json_object_set_new(root, "throughput", rate_of(report));
         json_object_set_new(root, "allocation", granted_of(&result->granted));
-        json_object_set_new(root, "holds", json_boolean(report->verdict.holds));
-        json_object_set_new(root, "findings", findings_of(&report->verdict));
+        json_object_set_new(root, "holds", json_boolean(report->outcome.holds));
+        json_object_set_new(root, "findings", findings_of(&report->outcome));
 }
 
 static json_t *error_of(const struct probe_report *report)
@@ -166,8 +166,8 @@ static void print_sms(const struct probe_report *report)
         const struct probe_result *result = report->result;
 
         printf("SMs          %u at one time (%u over the whole grid)", result->places.at_once, result->places.seen);
-        if (report->verdict.sms)
-                printf(", %u allocated", report->verdict.sms);
+        if (report->outcome.sms)
+                printf(", %u allocated", report->outcome.sms);
         if (result->unit_sms)
                 printf(", the whole has %u", result->unit_sms);
         printf("; CUDA reports %u", result->facts.sms);
@@ -196,11 +196,11 @@ static void print_rate(const struct probe_report *report)
                 report->spread.least, report->spread.median, report->spread.most);
 }
 
-static void print_verdict(const struct granted_verdict *verdict, const struct granted *granted)
+static void print_outcome(const struct granted_outcome *outcome, const struct granted *granted)
 {
-        for (unsigned int i = 0; i < verdict->n_findings; i++)
-                printf("%s %s\n", verdict->findings[i].broken ? "BROKEN " : "remark ", verdict->findings[i].text);
-        if (!verdict->holds)
+        for (unsigned int i = 0; i < outcome->n_findings; i++)
+                printf("%s %s\n", outcome->findings[i].broken ? "BROKEN " : "remark ", outcome->findings[i].text);
+        if (!outcome->holds)
                 puts("\nThe allocation does NOT hold.");
         else if (granted->mps)
                 puts("\nThe allocation holds.");
@@ -221,7 +221,7 @@ static void print_table(const struct probe_report *report)
         print_memory(result);
         printf("bandwidth    %.1f GB/s, read and written\n", result->bandwidth);
         print_rate(report);
-        print_verdict(&report->verdict, &result->granted);
+        print_outcome(&report->outcome, &result->granted);
 }
 
 void probe_print(const struct probe_report *report)

@@ -70,17 +70,17 @@ struct probe_result {
 extern const char *const probe_step_names[PROBE_STEPS];
 
 /*
- * In a process of its own (base/io/worker.h), since CUDA may hang, or end it. It tells its steps, with |index| the
- * enum, and leaves what it finds out in |result|, so that one which hangs or ends has not worked for nothing.
+ * In a process of its own (base/io/worker.h), since CUDA may hang, or end it. It reports each step, with the enum as
+ * |index|, and puts each value into |result| at once, so that values are kept if it hangs or ends later.
  */
 void probe_work(const struct probe_options *options, struct probe_result *result);
 
 struct probe_report {
         const struct probe_options *options;
         const struct probe_result *result;
-        struct granted_verdict verdict;
+        struct granted_outcome outcome;
         struct measure_spread spread; /* from the samples of |result->rate| */
-        const char *failure;          /* why there is no verdict, or NULL */
+        const char *failure;          /* why the measurement failed, or NULL */
 };
 
 void probe_print(const struct probe_report *report);

@@ -101,7 +101,7 @@ void run_sum(const struct run_unit *unit, const struct run_share *held, size_t n
                 }
 }
 
-/* What is left of |unit|; false: too little for |request|. */
+/* Computes what is left of |unit|; false: too little for |request|. */
 static bool shares_has_room(const struct run_unit *unit, const struct run_share *held, size_t n_held,
         const struct run_share *request, unsigned int *ret_permille, uint64_t *ret_mib)
 {

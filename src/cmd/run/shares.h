@@ -1,16 +1,16 @@
 /*
- * Who has which share of which unit, on a machine without Kubernetes where `warpshare mps --standalone` shares the
- * GPUs.
+ * Records which program has which share of which unit, on a machine without Kubernetes where `warpshare mps
+ * --standalone` shares the GPUs.
  *
- *         <MPS root>/units.json        what there is, written by the supervisor for everybody to read
+ *         <MPS root>/units.json        the units, written by the supervisor for everybody to read
  *         <MPS root>/shares/           mode 1777; its lock (base/io/lock.h) is held while a program chooses
  *           <random>.json              one share, locked by the program that has it, for as long as it and its children
  *                                      run
  *
- * The kernel gives a lock back when the last process with the descriptor ends, however it ends; so there is nobody to
- * ask and nothing to give back, and a file without a lock means nothing. All users of the machine may take shares: this
- * keeps those apart who want to share, not those who want to harm, and nothing that runs as root reads the folder. What
- * holds a program to its share is MPS.
+ * The kernel gives a lock back when the last process with the descriptor ends, however it ends. So no service is asked
+ * for a share, none has to be given back, and a file without a lock means nothing. All users of the machine may take
+ * shares: this keeps those apart who want to share, not those who want to harm, and nothing that runs as root reads the
+ * folder. What holds a program to its share is MPS.
  */
 #pragma once
 
@@ -56,7 +56,7 @@ struct run_share {
 
 /* ---- pure ---- */
 
-/* What |request| is on |unit|, in MiB. */
+/* The memory that |request| means on |unit|, in MiB. */
 uint64_t run_memory_mib(const struct run_unit *unit, const struct run_share *request);
 
 /*
@@ -66,7 +66,7 @@ uint64_t run_memory_mib(const struct run_unit *unit, const struct run_share *req
 const struct run_unit *run_choose(const struct run_units *units, const struct run_share *held, size_t n_held,
         const struct run_share *request, struct error *err);
 
-/* What is held of |unit| in all. */
+/* The sum of all shares that are held of |unit|. */
 void run_sum(const struct run_unit *unit, const struct run_share *held, size_t n_held, unsigned int *ret_permille,
         uint64_t *ret_mib);
 
@@ -79,7 +79,10 @@ int run_units_write(const struct run_units *units, const char *root, struct erro
 
 /* Waits for the program that chooses now. */
 int run_shares_lock(struct lock *lock, const char *root, struct error *err) MUST_USE;
-/* Those that are held now; files that no process holds are removed on the way, as far as we may. The lock is held. */
+/*
+ * Reads the shares that are held now. Files that no process holds are removed meanwhile, as far as we may. The lock is
+ * held.
+ */
 int run_shares_read(
         const struct run_share **ret, size_t *ret_n, struct arena *arena, const char *root, struct error *err) MUST_USE;
 /* Holds |share| for this process and those that it starts; |ret_fd| survives exec(). The lock is held. */

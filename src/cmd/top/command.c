@@ -1,5 +1,5 @@
 /*
- * warpshare top: who uses what on this node, once, or on a screen until somebody quits.
+ * warpshare top: shows which pods use what on this node, once, or on a screen until the user quits.
  */
 #include <langinfo.h>
 #include <locale.h>
@@ -74,7 +74,7 @@ static int top_get_page(struct node_page *ret, struct arena *arena, const struct
 
 /* ---- once ---- */
 
-/* COLUMNS counts where there is no terminal; 0: lines are as long as they are. */
+/* Without a terminal COLUMNS counts; 0: lines are not cut. */
 static unsigned int terminal_width(void)
 {
         struct winsize size = {0};

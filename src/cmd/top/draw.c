@@ -56,7 +56,7 @@ void top_span_add(struct top_lines *lines, struct top_line *line, enum top_tint 
                 line->spans[line->n_spans++] = (struct top_span){tint, text};
 }
 
-/* Of |text| the bytes of its first |width| characters; |*ret_columns|: how many these are. */
+/* Counts the bytes of the first |width| characters of |text|; |*ret_columns|: how many characters these are. */
 static size_t cut(const char *text, unsigned int width, unsigned int *ret_columns)
 {
         unsigned int columns = 0;

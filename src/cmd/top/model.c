@@ -43,7 +43,7 @@ static double model_weight(const struct top_row *row, enum top_sort sort)
         return isnan(value) ? -1 : value;
 }
 
-/* What is no pod's stands last, whatever the order. */
+/* Rows of processes that belong to no pod stand last in any order. */
 static int model_compare_rows(const void *a, const void *b, void *data)
 {
         const struct top_row *first = a;

@@ -15,7 +15,7 @@
 struct _win_st;
 struct screen;
 
-/* Of an attribute; colours count from 0, black, and are pairs that ncurses_init_pair() made. */
+/* Bits of an attribute; colours count from 0, black, and are pairs that ncurses_init_pair() made. */
 #define NCURSES_REVERSE (1 << 18)
 #define NCURSES_DIM (1 << 20)
 #define NCURSES_BOLD (1 << 21)

@@ -5,7 +5,7 @@
 
 struct top_screen;
 
-/* Takes the terminal. ERROR_NOT_FOUND, ERROR_UNSUPPORTED: there is no ncurses, or it does not know the terminal. */
+/* Takes the terminal. ERROR_NOT_FOUND, ERROR_UNSUPPORTED: ncurses is missing, or does not know the terminal. */
 int top_screen_new(struct top_screen **ret, bool has_colours, struct error *err) MUST_USE;
 struct top_screen *top_screen_free(struct top_screen *screen); /* gives it back; accepts NULL, returns NULL */
 

@@ -1,7 +1,7 @@
 /*
- * What `warpshare top` shows. The model is the page of a node (node/report/node_page.h), filtered and sorted; it is
+ * The parts of `warpshare top`. The model is the page of a node (node/report/node_page.h), filtered and sorted; it is
  * printed for programs, or drawn as lines of tinted text, which are printed or shown on a screen. Pure but for page.c,
- * which gets the page, from the agent, or from the driver where there is no agent.
+ * which gets the page from the agent, or from the driver where no agent runs.
  */
 #pragma once
 
@@ -46,7 +46,7 @@ struct top {
         size_t n_units;
 };
 
-/* All lives in |arena|, and the rest in the page's. */
+/* |ret| points into |arena| and into |page|. */
 void top_make(struct top *ret, struct arena *arena, const struct node_page *page, const struct top_wish *wish);
 
 /* ---- for programs ---- */
@@ -86,7 +86,7 @@ void top_draw(
 
 /* Adds a line without spans, which the next function gives it. */
 struct top_line *top_line_add(struct top_lines *lines);
-/* One too many is added to the last one's text. */
+/* Beyond TOP_SPANS_MAX the text is added to the last span. */
 void top_span_add(struct top_lines *lines, struct top_line *line, enum top_tint tint, const char *format, ...)
         PRINTF_LIKE(4, 5);
 /* |width| as above. */
@@ -95,9 +95,9 @@ void top_lines_print(struct strbuf *text, const struct top_lines *lines, bool ha
 
 /* ---- the page, as node_page_read() takes it; the caller frees it ---- */
 
-/* From the agent at |address| (net/metrics/http.h). ERROR_UNAVAILABLE: no agent answers there. */
+/* Fetches the page from the agent at |address| (net/metrics/http.h). ERROR_UNAVAILABLE: no agent answers there. */
 int top_fetch(char **ret, const char *address, const struct top_wish *wish, struct error *err) MUST_USE;
 
-/* The same from the driver itself. Pods have no names then, and nothing is known of the time before. */
+/* Makes the page from the driver itself. Then pods have no names, and the page has no history. */
 int top_read_local(char **ret, const char *library, const char *driver_root, const char *system_root,
         const struct top_wish *wish, struct error *err) MUST_USE;

@@ -10,7 +10,7 @@
 
 #include "cmd/top/top.h"
 
-/* What is no character, by ncurses' numbers. */
+/* Keys that are not characters, by ncurses' numbers. */
 enum top_key {
         TOP_KEY_NONE = -1, /* time passed */
         TOP_KEY_ENTER = '\n',
@@ -32,11 +32,11 @@ struct top_view {
         struct top_wish wish; /* its filter is |filter| */
         char filter[TOP_FILTER_MAX];
         enum { TOP_SHOWS_UNITS, TOP_SHOWS_EVENTS, TOP_SHOWS_HELP } shows;
-        bool is_typing;    /* the filter */
-        size_t scroll;     /* lines above */
-        size_t page_lines; /* that are to be seen at a time, by the last drawing, as the next */
-        size_t most_scroll;
-        bool wants_page; /* a newer one is wanted now: the caller sets it back */
+        bool is_typing;     /* the filter */
+        size_t scroll;      /* lines above */
+        size_t page_lines;  /* visible at a time, as of the last drawing */
+        size_t most_scroll; /* likewise */
+        bool wants_page;    /* a newer one is wanted now: the caller sets it back */
         bool is_over;
 };
 
@@ -45,8 +45,8 @@ void top_view_init(struct top_view *view, const struct top_wish *wish);
 void top_view_key(struct top_view *view, int key);
 
 /*
- * |height| lines of |width| columns at most. |page| NULL: there is none yet. |trouble|: why there is no newer one;
- * NULL: there is.
+ * |height| lines of |width| columns at most. |page| is NULL before the first one has come. |trouble|: why no newer page
+ * came; NULL: one did.
  */
 void top_view_draw(struct top_view *view, struct top_lines *to, const struct node_page *page, const char *trouble,
         unsigned int width, unsigned int height, bool is_utf8);

@@ -1,4 +1,4 @@
-/* What is removed in the API: the state of the MIG configuration, the Node object, and ResourceSlices. */
+/* Removes what is left in the API: the state of the MIG configuration, the Node object, and ResourceSlices. */
 #include "cmd/uninstall/uninstall.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@
 
 #define ANNOTATION_PREFIX "warpshare.dev/"
 
-/* False: there is no API server to ask, and the list has that. */
+/* False: no API server can be asked, which is added to the list. */
 static bool has_client(struct removals *removals, const struct api_visit *visit, const char *what, const char *where)
 {
         if (!visit->client)

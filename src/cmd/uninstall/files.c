@@ -1,4 +1,4 @@
-/* What is removed on this machine: sockets, CDI specifications, and records. */
+/* Removes what is left on this machine: sockets, CDI specifications, and records. */
 #include "cmd/uninstall/uninstall.h"
 
 #include <dirent.h>
@@ -117,7 +117,7 @@ static bool ask_kubelet(const char *socket, size_t *ret_holders)
         return question.is_known;
 }
 
-/* It may still contain pods that have ended. */
+/* Counts what kubelet's checkpoint has of our devices. The checkpoint may still contain pods that have ended. */
 static size_t count_checkpoint(const char *kubelet_directory)
 {
         _free_ char *path = xasprintf("%s/" CHECKPOINT_NAME, kubelet_directory);

@@ -93,7 +93,7 @@ static void count_other(const struct identity_found *found, void *data)
         existing->n_others++;
 }
 
-/* Without the program there is no daemon to be seen, and none that could be asked to end. */
+/* Counts no daemons if the control program is missing: without it they can neither be found nor asked to end. */
 static void count_others(struct existing *existing, const struct mps_removal_options *options)
 {
         _free_ char *program = NULL;
@@ -206,7 +206,10 @@ static bool remove_shm(const struct place *place)
         return rc == 0;
 }
 
-/* What mps/supervisor/folder.h makes for a daemon: by them its folder is known, so they go last, and empty. */
+/*
+ * Folders that mps/supervisor/folder.h makes for a daemon. The daemon's folder is known by them, so they are removed
+ * last, after they were emptied.
+ */
 static const char *const daemon_folders[] = {"pipe", "log"};
 
 static bool mps_is_daemon(int folder)

@@ -76,8 +76,8 @@ enum { CU_CTX_SCHED_BLOCKING_SYNC = 4 }; /* who waits sleeps */
 enum { CU_EVENT_BLOCKING_SYNC = 1 };
 
 /*
- * What we call: NEED or MAY, the member, its arguments, and the symbols that will do, best first. The _v2 names are
- * those that cuda.h puts in the place of the plain ones: the plain symbols have 32-bit sizes.
+ * The functions that we call: NEED or MAY, the member, its arguments, and the symbols that will do, best first. The _v2
+ * names are those that cuda.h puts in the place of the plain ones: the plain symbols have 32-bit sizes.
  */
 #define CUDA_FUNCTIONS(NEED, MAY)                                                                                      \
         NEED(init, (unsigned int flags), "cuInit")                                                                     \

@@ -102,46 +102,46 @@ uint64_t granted_memory_ceiling(const struct granted *granted)
         return granted->memory_mib ? (granted->memory_mib + PROOF_MIB) << 20 : 0;
 }
 
-/* ---- the verdict ---- */
+/* ---- the outcome ---- */
 
-static void granted_find(struct granted_verdict *verdict, bool broken, const char *format, ...) PRINTF_LIKE(3, 4);
-static void granted_find(struct granted_verdict *verdict, bool broken, const char *format, ...)
+static void granted_find(struct granted_outcome *outcome, bool broken, const char *format, ...) PRINTF_LIKE(3, 4);
+static void granted_find(struct granted_outcome *outcome, bool broken, const char *format, ...)
 {
         struct granted_finding *finding;
         va_list args;
 
-        if (verdict->n_findings == GRANTED_FINDINGS_MAX)
+        if (outcome->n_findings == GRANTED_FINDINGS_MAX)
                 return;
-        finding = &verdict->findings[verdict->n_findings++];
+        finding = &outcome->findings[outcome->n_findings++];
         finding->broken = broken;
-        verdict->holds = verdict->holds && !broken;
+        outcome->holds = outcome->holds && !broken;
         va_start(args, format);
         vsnprintf(finding->text, sizeof(finding->text), format, args);
         va_end(args);
 }
 
-static void judge_mps(
-        struct granted_verdict *verdict, const struct granted *granted, const struct granted_measured *measured)
+static void granted_check_mps(
+        struct granted_outcome *outcome, const struct granted *granted, const struct granted_measured *measured)
 {
         int mps = measured->facts->mps;
 
         if (!granted->mps)
                 return;
         if (mps < 0 && !measured->socket)
-                granted_find(verdict, true, "MPS: there is no control daemon's socket in '%s'",
+                granted_find(outcome, true, "MPS: there is no control daemon's socket in '%s'",
                         *granted->pipe ? granted->pipe : "/tmp/nvidia-mps");
         else if (mps < 0)
-                granted_find(verdict, false,
+                granted_find(outcome, false,
                         "MPS: this driver does not report whether it is in use; a control daemon's socket is there");
         else if (mps == 0)
-                granted_find(verdict, true,
+                granted_find(outcome, true,
                         "MPS: not in use, so no limit is in force (CUDA continues without it where no control daemon "
                         "answers%s%s)",
                         *granted->pipe ? " in " : ": CUDA_MPS_PIPE_DIRECTORY is not set", granted->pipe);
 }
 
-static void judge_memory(
-        struct granted_verdict *verdict, const struct granted *granted, const struct granted_measured *measured)
+static void granted_check_memory(
+        struct granted_outcome *outcome, const struct granted *granted, const struct granted_measured *measured)
 {
         const struct measure_memory *memory = measured->memory;
         uint64_t got;
@@ -149,18 +149,18 @@ static void judge_memory(
         if (granted->memory_mib == 0)
                 return;
         if (!memory) {
-                granted_find(verdict, false, "memory: the limit of %" PRIu64 " MiB was not tried", granted->memory_mib);
+                granted_find(outcome, false, "memory: the limit of %" PRIu64 " MiB was not tried", granted->memory_mib);
                 return;
         }
         got = memory->granted >> 20;
         if (got > granted->memory_mib)
-                granted_find(verdict, true, "memory: %" PRIu64 " MiB could be allocated, the limit is %" PRIu64 " MiB",
+                granted_find(outcome, true, "memory: %" PRIu64 " MiB could be allocated, the limit is %" PRIu64 " MiB",
                         got, granted->memory_mib);
         else if (!memory->refused)
-                granted_find(verdict, false, "memory: tried up to %" PRIu64 " MiB only, the limit is %" PRIu64 " MiB",
+                granted_find(outcome, false, "memory: tried up to %" PRIu64 " MiB only, the limit is %" PRIu64 " MiB",
                         got, granted->memory_mib);
         else if (got + GRANTED_CONTEXT_MIB < granted->memory_mib)
-                granted_find(verdict, true,
+                granted_find(outcome, true,
                         "memory: only %" PRIu64 " of %" PRIu64
                         " MiB could be allocated (CUDA's context takes its part, but not "
                         "more than %" PRIu64 " MiB; of the GPU %" PRIu64 " MiB were free)",
@@ -175,41 +175,41 @@ static unsigned int granted_sms(const struct granted *granted, unsigned int unit
         return MAX(unit_sms * granted->threads_permille / 1000, unit_sms && granted->threads_permille ? 1U : 0U);
 }
 
-static void judge_sms(
-        struct granted_verdict *verdict, const struct granted *granted, const struct granted_measured *measured)
+static void granted_check_sms(
+        struct granted_outcome *outcome, const struct granted *granted, const struct granted_measured *measured)
 {
         unsigned int at_once = measured->places->at_once;
         unsigned int reported = measured->facts->affinity_sms ? measured->facts->affinity_sms : measured->facts->sms;
 
-        verdict->sms = granted_sms(granted, measured->unit_sms);
+        outcome->sms = granted_sms(granted, measured->unit_sms);
         if (granted->sms == 0 && granted->threads_permille == 0)
                 return;
-        if (verdict->sms == 0) {
-                granted_find(verdict, false,
+        if (outcome->sms == 0) {
+                granted_find(outcome, false,
                         "SMs: how many SMs %u.%u %% are is unknown, since NVML is not available to report how many "
                         "the GPU has",
                         granted->threads_permille / 10, granted->threads_permille % 10);
                 return;
         }
-        if (at_once > verdict->sms + GRANTED_SM_TOLERANCE)
+        if (at_once > outcome->sms + GRANTED_SM_TOLERANCE)
                 granted_find(
-                        verdict, true, "SMs: %u could be used at one time, %u are allocated", at_once, verdict->sms);
-        else if (MAX(at_once, reported) + GRANTED_SM_TOLERANCE < verdict->sms)
-                granted_find(verdict, true,
+                        outcome, true, "SMs: %u could be used at one time, %u are allocated", at_once, outcome->sms);
+        else if (MAX(at_once, reported) + GRANTED_SM_TOLERANCE < outcome->sms)
+                granted_find(outcome, true,
                         "SMs: only %u could be used at one time and CUDA reports %u, %u are allocated", at_once,
-                        reported, verdict->sms);
-        else if (at_once + GRANTED_SM_TOLERANCE < verdict->sms)
-                granted_find(verdict, false,
+                        reported, outcome->sms);
+        else if (at_once + GRANTED_SM_TOLERANCE < outcome->sms)
+                granted_find(outcome, false,
                         "SMs: %u of %u were free at the time of measuring, neighbours had the others", at_once,
-                        verdict->sms);
+                        outcome->sms);
 }
 
-void granted_judge(struct granted_verdict *ret, const struct granted *granted, const struct granted_measured *measured)
+void granted_check(struct granted_outcome *ret, const struct granted *granted, const struct granted_measured *measured)
 {
-        *ret = (struct granted_verdict){.holds = true};
-        judge_mps(ret, granted, measured);
-        judge_memory(ret, granted, measured);
-        judge_sms(ret, granted, measured);
+        *ret = (struct granted_outcome){.holds = true};
+        granted_check_mps(ret, granted, measured);
+        granted_check_memory(ret, granted, measured);
+        granted_check_sms(ret, granted, measured);
         if (!granted->mps)
                 granted_find(ret, false, "the environment names no share");
 }

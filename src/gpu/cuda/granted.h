@@ -1,5 +1,6 @@
 /*
- * What a container was promised, as its environment has it, and whether what was measured keeps that. Pure.
+ * Reads the limits that a container was promised from its environment, and checks whether the measured values keep
+ * them. Pure.
  *
  *         CUDA_MPS_ACTIVE_THREAD_PERCENTAGE   "35", "33.3"; read by the driver
  *         CUDA_MPS_PINNED_DEVICE_MEM_LIMIT    "0=11411M", "GPU-…=8G", "8G"; read by the driver
@@ -13,8 +14,8 @@
  *            own context counts, and its size depends on GPU and driver.
  *   SMs      no more than the granted number and GRANTED_SM_TOLERANCE more at one time, and no less than as many fewer:
  *            the hardware gives SMs by the TPC, which are two, and drivers round up or down. A neighbour that holds an
- *            SM at the moment of measuring is no broken promise, since percentages are limits and no reservations: for
- *            the lower bound it is enough that the driver says the number.
+ *            SM at the moment of measuring does not break the promise, since percentages are limits, not reservations:
+ *            for the lower bound it is enough that the driver reports the number.
  */
 #pragma once
 
@@ -53,7 +54,7 @@ struct granted_finding {
 
 #define GRANTED_FINDINGS_MAX 8U
 
-struct granted_verdict {
+struct granted_outcome {
         bool holds;
         unsigned int sms; /* that the promise comes to on this GPU; 0 unknown */
         unsigned int n_findings;
@@ -68,7 +69,7 @@ struct granted_measured {
         bool socket;                         /* there is a control daemon's socket in the pipe directory */
 };
 
-void granted_judge(struct granted_verdict *ret, const struct granted *granted, const struct granted_measured *measured);
+void granted_check(struct granted_outcome *ret, const struct granted *granted, const struct granted_measured *measured);
 
 /*
  * How much memory it is enough to try: some more than the limit, so that a limit that is not in force is seen. 0: no

@@ -378,8 +378,8 @@ static void take_sample(struct measure_rate *rate, double work, double seconds)
 }
 
 /*
- * What counts is what completes between the first completion and the last before the end. So neither the way into the
- * work nor the way out of it is measured, and launches of several programs are compared over the time that they share.
+ * Only launches that complete between the first completion and the last one before the end count. So neither starting
+ * nor finishing is measured, and launches of several programs are compared over the time that they share.
  */
 static int run_work(struct work *work, double seconds, double window, struct measure_rate *rate, struct error *err)
 {
@@ -505,7 +505,10 @@ int measure_sweep(
                                       : (double)work.blocks * WORK_THREADS * work.rounds * KERNEL_WORK_FLOPS / 1e9;
                 if (kernels[kernel].in_flight == 1)
                         work.each = 1;
-                /* On a busy machine a load may begin late, but for the first, which waits for everybody's context. */
+                /*
+                 * On a busy machine a load may begin late, except the first one, which waits for the contexts of all
+                 * programs.
+                 */
                 if (i > 0 && begin < now_on(CLOCK_REALTIME))
                         begin = 0;
                 if (run_load(&work, seconds, begin, rate, err) < 0)

@@ -1,7 +1,7 @@
 /*
- * What a CUDA program finds on its GPU: what the library says, and what the program really gets, by measuring. One
- * context, one device; every measurement gives back what it took. To be called in a process of its own (cuda/worker.h),
- * since each call may hang.
+ * Measures what a CUDA program finds on its GPU: what the library reports, and what the program really gets. It uses
+ * one context on one device; every measurement gives back what it took. To be called in a process of its own
+ * (cuda/worker.h), since each call may hang.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 
 #define MEASURE_SAMPLES_MAX 14400U
 
-/* What the library says. The last three need a context. */
+/* Facts that the library reports. The last three need a context. */
 struct measure_facts {
         char name[256];
         char uuid[40];      /* "1e2f3a4b-…", without GPU- or MIG-; "" unknown */
@@ -26,7 +26,7 @@ struct measure_facts {
         uint64_t memory_free;
 };
 
-/* What it gets. */
+/* The SMs that the program really gets. */
 struct measure_places {
         unsigned int at_once; /* SMs that were ours at one time */
         unsigned int seen;    /* different SMs over all blocks */

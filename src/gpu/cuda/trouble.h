@@ -1,5 +1,5 @@
 /*
- * What CUDA's errors mean to a container that shares a GPU, and what to do about them. Pure.
+ * Explains CUDA's errors to a container that shares a GPU: their meaning, and what to do about them. Pure.
  *
  * Meanings: CUDA driver API, CUresult; NVIDIA's MPS manual, "Troubleshooting". CUDA gives an application the number
  * only.

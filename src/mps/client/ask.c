@@ -13,7 +13,7 @@ struct question {
         uv_loop_t loop;
         uv_timer_t deadline;
         struct lines *lines;
-        bool is_heard;             /* an answer, or the end of the connection */
+        bool is_answered;          /* an answer, or the end of the connection */
         struct mps_status *status; /* the answer, if it is one */
         struct error err;          /* if it is not */
 };
@@ -30,7 +30,7 @@ static void on_ask_line(const char *text, size_t length, void *data)
         struct arena arena = ARENA_INIT;
         struct mps_answer answer;
 
-        question->is_heard = true;
+        question->is_answered = true;
         if (mps_answer_read(&answer, &arena, text, length, &question->err) == 0)
                 question->status = answer.is_status ? answer.status : NULL;
         arena_done(&arena);
@@ -41,7 +41,7 @@ static void on_ask_end(const struct error *reason, void *data)
 {
         struct question *question = data;
 
-        question->is_heard = true;
+        question->is_answered = true;
         question->err = *reason;
         ask_end(question);
 }
@@ -96,5 +96,5 @@ int mps_ping(const char *root, uint64_t ms, struct error *err)
         ask(&question, root, &(struct mps_request){.kind = MPS_REQUEST_PING, .id = 1}, ms);
         mps_status_free(question.status);
         *err = question.err;
-        return question.is_heard ? 0 : -1;
+        return question.is_answered ? 0 : -1;
 }

@@ -81,7 +81,7 @@ static void link_send_status(struct mps_link *link, struct mps_status *status)
         replace_status(link, status, NULL);
 }
 
-static void report_to_nobody(struct mps_link *link, const char *reason)
+static void link_report_unavailable(struct mps_link *link, const char *reason)
 {
         if (link->reason && strcmp(link->reason, reason) == 0)
                 return;
@@ -201,15 +201,15 @@ static void on_round(struct mps_status *status, const char *reason, void *data)
                 return;
         }
         text = xasprintf("nothing listens at '%s', and no other MPS control daemon answers: %s", link->socket, reason);
-        report_to_nobody(link, text);
+        link_report_unavailable(link, text);
 }
 
-/* Our socket exists but nobody accepts on it, or there is no wanted daemon that could be asked directly. */
+/* Our socket exists but no process accepts on it, or no daemon is wanted that could be asked directly. */
 static void lose(struct mps_link *link, const char *reason)
 {
         mps_external_stop(link->external);
         link->is_external = false;
-        report_to_nobody(link, reason);
+        link_report_unavailable(link, reason);
 }
 
 /* ---- the connection ---- */
@@ -230,7 +230,7 @@ static void disconnect(struct mps_link *link, const struct error *err)
         uv_timer_stop(&link->ping);
         mps_requests_fail(&link->requests, err);
         link->retry_ms = 0;
-        report_to_nobody(link, err->text);
+        link_report_unavailable(link, err->text);
         link_retry_later(link);
 }
 

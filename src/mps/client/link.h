@@ -3,10 +3,10 @@
  * run instead, it asks those at intervals.
  *
  * Each time nothing answers, the link checks again which of the two is there. If <directory>/warpshare.sock exists, the
- * supervisor is ours, even if nobody listens: a supervisor that was killed leaves the socket. Otherwise the link asks
- * each daemon for get_default_active_thread_percentage through the control program, as NVIDIA's plugin does once at its
- * start, and again every 10 s. Such a daemon is only "ready" or "fault", and its tier is default. If none of them
- * answers, there is no status.
+ * supervisor is ours, even if no process listens: a supervisor that was killed leaves the socket. Otherwise the link
+ * asks each daemon for get_default_active_thread_percentage through the control program, as NVIDIA's plugin does once
+ * at its start, and again every 10 s. Such a daemon is only "ready" or "fault", and its tier is default. If none of
+ * them answers, the status is unknown.
  *
  * A request has a deadline of 30 s. A supervisor that answers neither requests nor pings for 30 s counts as not
  * connected.
@@ -56,8 +56,8 @@ void mps_link_apply(struct mps_link *link, const struct mps_wanted *wanted, uint
 void mps_link_hold(struct mps_link *link, const struct mps_allocation_request *allocations, size_t n_allocations);
 
 /*
- * Who holds what, for people who ask the supervisor: sent as the list of allocations is. Of more than MPS_HOLD_MAX, the
- * first.
+ * Sets the names of the holders, which the supervisor shows to people. They are sent like the list of allocations; at
+ * most the first MPS_HOLD_MAX.
  */
 void mps_link_name_holders(struct mps_link *link, const struct mps_holder *holders, size_t n_holders);
 

@@ -30,7 +30,7 @@ void mps_requests_await(struct mps_requests *requests, const struct mps_asker *a
 /* It is not sent; |err| of kind ERROR_NONE is a success. */
 void mps_requests_answer_later(struct mps_requests *requests, const struct mps_asker *asker, const struct error *err);
 
-/* The supervisor's answer; one that nobody waits for is ignored. */
+/* The supervisor's answer; it is ignored if no request waits for it. */
 void mps_requests_take(struct mps_requests *requests, const struct mps_answer *answer);
 /* The supervisor will answer none that was sent. */
 void mps_requests_fail(struct mps_requests *requests, const struct error *err);

@@ -293,8 +293,8 @@ static void control_finish(struct mps_control *control, const struct error *err,
 
 /*
  * True if the daemon closed the front end's connection because it serves another front end. The front end then prints
- * an error or nothing, whatever its exit status. If there is an answer but no proof, the daemon did accept the command
- * and ended after it.
+ * an error or nothing, with any exit status. If there is an answer but no proof, the daemon did accept the command and
+ * ended after it.
  */
 static bool is_refused(const struct question *question, const struct child_result *result, char *answer)
 {

@@ -59,7 +59,7 @@ int mps_control_find(char **ret, const char *program, const char *path, const ch
  */
 char *mps_control_search_path(const char *program, const char *path, const char *root);
 
-/* Copies |options|. ERROR_INVALID: a pipe directory that is no absolute path, or too long for the sockets in it. */
+/* Copies |options|. ERROR_INVALID: a pipe directory that is not an absolute path, or too long for the sockets in it. */
 int mps_control_new(struct mps_control **ret, const struct mps_control_options *options, struct error *err) MUST_USE;
 /*
  * Kills the running front end; no callback is called after this, except |closed|, which may be NULL. May be called from

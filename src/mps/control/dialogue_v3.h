@@ -46,7 +46,7 @@ const char *dialogue_v3_namespace_list(struct arena *arena, const char *server);
 #define DIALOGUE_V3_LIMIT "pinned-memory-limit"
 #define DIALOGUE_V3_THREADS "active-thread-percentage"
 const char *dialogue_v3_namespace_get(struct arena *arena, const char *server, const char *name, const char *field);
-/* The answer is one field of the client; exit status 1 if there is no such client. */
+/* The answer is one field of the client; exit status 1 if the daemon has no such client. */
 #define DIALOGUE_V3_SERVER "server"
 #define DIALOGUE_V3_NAMESPACE "maws-ns"
 const char *dialogue_v3_client_get(struct arena *arena, pid_t pid, const char *field);
@@ -57,7 +57,7 @@ const char *dialogue_v3_own_server(struct arena *arena, uid_t uid);
 
 /* ---- answers ---- */
 
-/* In whole percent, as it was set. */
+/* The part of |permille| that v3 can set, in permille: whole percent, at least 1 %. */
 unsigned int dialogue_v3_threads_set(unsigned int permille);
 
 struct dialogue_v3_server {

@@ -283,8 +283,8 @@ static struct mps_daemon *find_ready_daemon(
 }
 
 /*
- * A container finds its namespace by path, whoever created it. It finds a partition by an id, so a partition that was
- * never created before belongs to no container.
+ * A container finds its namespace by path, so it may be created now, too. But it finds a partition by an id, so
+ * creating one that never existed before would help no container.
  */
 static bool is_of_use(const struct mps_daemon *daemon, const struct allocation_entry *entry)
 {

@@ -78,9 +78,9 @@ void mps_daemon_drop(struct mps_daemon *daemon);
  * wanted, and drains.
  */
 void mps_daemon_adopt(struct mps_daemon *daemon, const struct mps_daemon_wanted *wanted);
-/* The time for its clients is over. */
+/* Ends a draining daemon with its clients, whose time is over. */
 void mps_daemon_end_draining(struct mps_daemon *daemon);
-/* One of its units is lost. */
+/* Call it when a unit of the daemon is lost. */
 void mps_daemon_lose(struct mps_daemon *daemon, const char *reason);
 /* Another daemon's process ended, so the units may be free now. */
 void mps_daemon_poke(struct mps_daemon *daemon);
@@ -93,7 +93,7 @@ bool mps_daemon_is_ready(const struct mps_daemon *daemon);
 const struct mps_daemon_wanted *mps_daemon_settings(const struct mps_daemon *daemon);
 /* True if the process, if there is one, serves the unit. */
 bool mps_daemon_holds(const struct mps_daemon *daemon, const char *uuid);
-/* False: there is no process. */
+/* False: the daemon has no process. */
 bool mps_daemon_record(const struct mps_daemon *daemon, struct mps_record_daemon *ret);
 
 /* Its status. Texts that can change are copied into |arena|, the rest is borrowed. */
@@ -105,7 +105,8 @@ void mps_daemon_describe(const struct mps_daemon *daemon, struct arena *arena, s
 bool mps_daemon_poll_shm(struct mps_daemon *daemon);
 
 /*
- * For requests of others. It stays valid until mps_daemon_close(), even if the process ends. NULL: there is no process.
+ * For requests of others. It stays valid until mps_daemon_close(), even if the process ends. NULL: the daemon has no
+ * process.
  */
 struct mps_control *mps_daemon_control(struct mps_daemon *daemon);
 /* MPS_CAN_*: the options that its process was started with. */

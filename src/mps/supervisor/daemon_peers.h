@@ -1,7 +1,7 @@
 /*
  * Closes connections that keep a daemon from serving others (supervisor/peer.h).
  *
- * The search for blocking connections starts when an answer takes longer than MPS_SLOW_MS. It goes on until no
+ * The search for blocking connections starts when an answer takes longer than MPS_SLOW_MS. It continues until no
  * connection blocks the daemon, even if the supervisor has no question of its own, because clients wait behind the same
  * connections. A front end that occupies the daemon looks like any other connection, so connections are closed one by
  * one until a question is answered; those of known clients come last.

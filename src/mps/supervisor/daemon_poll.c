@@ -32,7 +32,10 @@ static bool daemon_poll_is_lost(struct mps_daemon *daemon)
         return true;
 }
 
-/* True if it was reported. Clients and the supervisor would connect to a process of somebody else. */
+/*
+ * Reports a socket or lock file that the daemon has not created, since clients and the supervisor would connect to
+ * another process; true if there is one.
+ */
 static bool is_changed(struct mps_daemon *daemon)
 {
         const char *door = mps_folder_changed_door(&daemon->folder);

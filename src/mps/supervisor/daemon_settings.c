@@ -220,7 +220,7 @@ static bool settings_end_check(struct settings *settings, const struct mps_setti
 
 /* ---- answers ---- */
 
-/* It is there already, or the next answer shows what there is. */
+/* True if the error may be ignored: the setting exists already, or the next answer shows the present value. */
 static bool is_bearable(const struct settings *settings, const struct error *err)
 {
         const struct mps_setting *item = &settings->items[settings->at];
@@ -356,7 +356,10 @@ static void on_chunks(const struct error *err, const char *answer, void *data)
         settings_go_on(daemon->checks.current);
 }
 
-/* Before the settings, what partitions a daemon can make: daemon_poll.c compares it with what is needed. */
+/*
+ * Asks first which partitions the daemon can make, and then for its settings: daemon_poll.c compares the answer with
+ * what is needed.
+ */
 static void settings_begin(struct settings *settings)
 {
         if (settings->daemon->process.options & MPS_CAN_PARTITION)

@@ -141,7 +141,7 @@ static bool sees_all_processes(void)
         return stat("/proc/self/ns/pid", &status) == 0 && status.st_ino == FIRST_PID_NAMESPACE;
 }
 
-/* False: somebody uses the tmpfs, or it is not known which files are used. */
+/* False: a process uses the tmpfs, or it is not known which files are used. */
 static bool find_used(struct left *left, int folder, pid_t daemon)
 {
         struct stat status;

@@ -5,9 +5,9 @@
  * shared memory and logs which containers lose theirs.
  *
  * What ended containers left in the tmpfs that was their /dev/shm is removed, since it takes space from later
- * containers and nobody else does it. Nothing is removed on a guess. While any container has the tmpfs, the owner of a
- * file cannot be known, so nothing is removed. And whether a container has it is known only if all processes of the
- * node are visible.
+ * containers and no other component removes it. Nothing is removed on a guess. While any container has the tmpfs, the
+ * owner of a file cannot be known, so nothing is removed. And whether a container has it is known only if all processes
+ * of the node are visible.
  *
  * What they left may be much, so it is removed in slices: base/sweep.h.
  */

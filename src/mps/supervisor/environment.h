@@ -1,12 +1,12 @@
 /*
- * What processes of tenants say of themselves: variables of the environment with which a program started. The tenant
- * controls them, so a value is only a claim. Variables that the program itself sets or unsets later, before it uses
- * CUDA, are not visible.
+ * Reads what processes of tenants say of themselves: variables of the environment with which a program started. The
+ * tenant controls them, so a value is only a claim. Variables that the program itself sets or unsets later, before it
+ * uses CUDA, are not visible.
  *
  * A tenant can also let a reader wait, by a process that holds the lock of its own memory while it waits for a file. So
  * a worker reads (base/io/worker.h), and the owner of a process on which it hung is left out for
- * ENVIRONMENT_LEFT_OUT_MS, with all processes of that pod, or of that user where there is no pod: their environments
- * are unknown, and nobody else waits for them.
+ * ENVIRONMENT_LEFT_OUT_MS, with all processes of that pod, or of that user if the process belongs to no pod: their
+ * environments are unknown, and no other process waits for them.
  */
 #pragma once
 

@@ -130,8 +130,8 @@ static const struct {
 } doors[MPS_DOORS] = {{"control", S_IFSOCK}, {"control_privileged", S_IFSOCK}, {"control_lock", S_IFREG}};
 
 /*
- * |*ret| has all zeros: there is no file of that kind and of our user. False: it cannot be found out, for want of
- * memory for example.
+ * |*ret| is all zeros if no file of that type and of our user exists. False: that cannot be found out, for example for
+ * want of memory.
  */
 static bool check_door(const struct mps_folder *folder, size_t position, struct mps_door *ret)
 {

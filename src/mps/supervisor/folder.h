@@ -3,8 +3,8 @@
  * of its own, and the files that NVIDIA's components write and expect there. It handles files only, no process.
  *
  * The pipe directory is never removed: containers have mounted it, and would not see a new directory of the same name.
- * Unless it is mounted read-only, tenants can write into it. Folders are 0755 whatever the umask, since the MPS server
- * runs under the tenant's user and has to reach its control socket through all of them.
+ * Unless it is mounted read-only, tenants can write into it. Folders are 0755, independent of the umask, since the MPS
+ * server runs under the tenant's user and has to reach its control socket through all of them.
  */
 #pragma once
 
@@ -45,17 +45,17 @@ int mps_folder_make(struct mps_folder *folder, const char *root, struct error *e
 
 /*
  * Removes the files that a daemon creates in its pipe directory. Done before a start, so that the daemon does not open
- * a file, follow a link or wait for a lock that somebody else left there. What cannot be removed, for example a
+ * a file, follow a link or wait for a lock that another process left there. What cannot be removed, for example a
  * non-empty folder, is renamed.
  */
 int mps_folder_clear(const struct mps_folder *folder, struct error *err) MUST_USE;
 
 /*
  * mps_folder_note_doors() stores which sockets and lock file the process |daemon| has created. They stay the same for
- * its life, so a different one is somebody else's. mps_folder_changed_door() returns the name of the first that is
- * missing, was replaced or has another type or owner; NULL: none. It also returns one that was not the daemon's from
- * the start (the kernel says who listens on a socket). What cannot be found out now, for want of memory for example, is
- * no change: a daemon is ended for one, with all its clients.
+ * its life, so a different one belongs to another process. mps_folder_changed_door() returns the name of the first that
+ * is missing, was replaced or has another type or owner; NULL: none. It also returns one that was not the daemon's from
+ * the start (the kernel says who listens on a socket). A door that cannot be checked now, for example for want of
+ * memory, does not count as changed, since a change ends the daemon with all its clients.
  */
 void mps_folder_note_doors(struct mps_folder *folder, pid_t daemon);
 const char *mps_folder_changed_door(const struct mps_folder *folder);

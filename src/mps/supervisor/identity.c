@@ -36,7 +36,7 @@ static bool read_proc(pid_t pid, const char *name, size_t limit, struct strbuf *
         return try_proc(pid, name, limit, content, &err);
 }
 
-/* False: there is no such process. */
+/* False: the process does not exist. */
 static bool read_stat(pid_t pid, struct process_stat *ret)
 {
         _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
@@ -192,7 +192,7 @@ static bool has_executable(pid_t pid, const char *program)
         return identity_is_called(pid, program) && file_is_at_both(program, path);
 }
 
-/* It has CAP_SYS_ADMIN outside any user namespace of its own. */
+/* True if the process has CAP_SYS_ADMIN, and not only in a user namespace of its own. */
 static bool may_do_everything(pid_t pid)
 {
         struct strbuf content = STRBUF_INIT;
@@ -238,7 +238,7 @@ enum identity_daemon identity_check_daemon(pid_t pid, const char *program, uint6
 
 /* ---- all daemons of a root ---- */
 
-/* It has the same folder there, and not another one of that name in another mount namespace. */
+/* True if the process sees the same folder at |root|, and not another one of that name in another mount namespace. */
 static bool identity_has_root(pid_t pid, const char *root)
 {
         _free_ char *path = xasprintf("/proc/%d/root%s", (int)pid, root);
@@ -246,7 +246,7 @@ static bool identity_has_root(pid_t pid, const char *root)
         return file_is_at_both(path, root);
 }
 
-/* Its first argument is -f, which makes the program a daemon. */
+/* True if the first argument of the process is -f, which makes the program a daemon. */
 static bool is_started_as_daemon(pid_t pid)
 {
         _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
@@ -258,7 +258,7 @@ static bool is_started_as_daemon(pid_t pid)
         return first < content.data + content.size && strcmp(first, "-f") == 0;
 }
 
-/* NULL: |pipe| is no <root>/<name>/pipe. */
+/* NULL: |pipe| is not <root>/<name>/pipe. */
 static char *name_of_pipe(const char *root, const char *pipe)
 {
         const size_t before = strlen(root) + 1;

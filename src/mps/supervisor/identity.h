@@ -59,7 +59,7 @@ void identity_find_daemons(const char *root, const char *program,
 /*
  * A pidfd of |pid| if it is proven to be a server of the control daemon |daemon|, which started at |start_time|: a
  * child of it, or a member of the process group that it leads, and in its cgroups. -1: it is not, or nothing proves it,
- * or it has ended. The answer of a daemon's socket is no proof: a tenant could answer there.
+ * or it has ended. The answer of a daemon's socket does not prove it: a tenant could answer there.
  */
 int identity_open_server(pid_t pid, pid_t daemon, uint64_t start_time);
 /* Kills the process of a pidfd with SIGKILL; does nothing if it is -1. */
@@ -78,7 +78,7 @@ char *identity_variable(pid_t pid, const char *variable);
  */
 unsigned int identity_end_orphans(pid_t daemon, uint64_t start_time, const char *pipe_directory);
 
-/* 0: there is no such process. */
+/* 0: the process does not exist. */
 pid_t identity_parent(pid_t pid);
 
 /* Calls |found| for each child of |pid| that the kernel lists. */

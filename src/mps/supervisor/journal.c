@@ -47,7 +47,7 @@ static void journal_forget(struct mps_journal *journal, struct known *known)
         *known = journal->known[--journal->n_known];
 }
 
-/* NULL: it has no PID, so it cannot be told from others; or there are too many. */
+/* NULL: it has no PID, so it cannot be identified, or there are too many. */
 static struct known *journal_remember(struct mps_journal *journal, pid_t pid)
 {
         struct known *known = journal_find(journal, pid);

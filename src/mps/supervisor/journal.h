@@ -1,6 +1,6 @@
 /*
- * What the logs of one daemon add to its answers: which user its server belongs to, which client waits because of
- * another user's server, what limits a server allowed a client, and why a server does not start. The facts are kept
+ * Collects what the logs of one daemon add to its answers: which user its server belongs to, which client waits because
+ * of another user's server, what limits a server allowed a client, and why a server does not start. The facts are kept
  * from poll to poll. It reads files and decides nothing.
  *
  * Every process that reaches the control socket can write such lines into the logs (mps/supervisor/server_log.h). So

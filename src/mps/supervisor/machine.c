@@ -201,7 +201,7 @@ static struct mps_action step_draining(struct mps_machine *machine, enum mps_eve
         }
 }
 
-/* Used when there is no process. */
+/* Used while the daemon has no process. */
 static struct mps_action machine_step_waiting(struct mps_machine *machine, enum mps_event event)
 {
         switch (event) {

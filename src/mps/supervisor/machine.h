@@ -8,14 +8,14 @@
  *    │                 ▼                      ▼                          ▼                    ready
  *    │◄──UNWANTED─── fault ◄──────────────────┴──────────────────────────┘
  *    │                 ├──TIMEOUT (1 s, doubled each time to 60 s; back to 1 s after 60 s of ready)──► starting
- *    │                 └──CHANGED, while there is no process──► starting
+ *    │                 └──CHANGED, while no process is left──► starting
  *    └──EXITED── draining ◄──UNWANTED, CHANGED── starting, configuring, ready, fault; LEFT── off, starting
  *                  └──EXITED, while it is wanted (with other settings)──► starting
  *
  * Not drawn: before a new process starts, the old one is killed, and fault and draining last until it has EXITED; so
  * there are never two processes. A draining daemon waits until its clients have left (EMPTY), then gets the command to
  * quit; if it does not quit, it is killed. WANTED makes a daemon ready again that only waits for its clients. REFUSED
- * while ready (somebody else changed a setting) configures it again.
+ * while ready (another program changed a setting) configures it again.
  *
  * SERVER_FAULT does not end the daemon: from Volta on the server recovers when every affected client has left (MPS
  * manual, "FAULT"). So the state becomes fault, and SERVER_ACTIVE ends it. A server that stays in FAULT without a
@@ -56,7 +56,7 @@ enum mps_command {
         MPS_DO_DRAIN,       /* poll for clients; EMPTY follows when there are none */
         MPS_DO_QUIT,        /* send "quit"; EXITED follows */
         MPS_DO_END,         /* send "quit" with a timeout, which ends its clients; EXITED follows */
-        MPS_DO_KILL,        /* kill server and daemon, whatever their state; EXITED follows */
+        MPS_DO_KILL,        /* kill server and daemon, in any state; EXITED follows */
         MPS_DO_SHUT_SERVER, /* shutdown_server -f: the next client gets a new server */
         MPS_DO_GONE,        /* the daemon is gone and leaves nothing */
 };
@@ -70,10 +70,10 @@ struct mps_action {
 
 /* The phase of a state: what it waits for. */
 enum mps_phase {
-        MPS_PHASE_PLAIN,        /* fault: there is no process, the timer starts the next one */
+        MPS_PHASE_PLAIN,        /* fault: no process is left, the timer starts the next one */
         MPS_PHASE_QUITTING,     /* draining */
         MPS_PHASE_KILLING,      /* draining, fault */
-        MPS_PHASE_SERVER_FAULT, /* fault, and the next two */
+        MPS_PHASE_SERVER_FAULT, /* fault; so are the two below */
         MPS_PHASE_SERVER_EMPTY, /* in FAULT without a client */
         MPS_PHASE_SERVER_SHUT,
 };

@@ -166,7 +166,7 @@ static bool is_unsupported(nvmlReturn_t code)
         return code == NVML_ERROR_FUNCTION_NOT_FOUND || code == NVML_ERROR_NOT_SUPPORTED;
 }
 
-/* If the folder was removed during the call, the result is "gone", whatever error NVML returns. */
+/* If the folder was removed during the call, the result is "gone", with any error of NVML. */
 static enum memory_limit_outcome memory_limit_fail(
         const struct nvml *nvml, nvmlReturn_t code, const char *call, const char *folder, struct error *err)
 {

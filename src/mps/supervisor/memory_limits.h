@@ -12,9 +12,9 @@
  * A limit stays as long as its allocation, even while the container has no client. It is removed when the allocation is
  * released, and forgotten when the container's folder is gone.
  *
- * There is no way to ask whether a driver supports this here (cgroup v2, no MIG, accounting not switched off). Asked
- * for a limit, a driver without support may answer like one with no limit set. So the limit is set and read back, and
- * only that counts.
+ * A driver cannot be asked whether it supports this here (cgroup v2, no MIG, accounting not switched off). Asked for a
+ * limit, a driver without support may answer like one with no limit set. So the limit is set and read back, and only
+ * that counts.
  *
  * Only the hard limit is set. A soft limit would reserve memory for the container, but every parent folder would have
  * to reserve it, too, and would keep it after the container's folder is gone (the same page, "Ancestor reservation").
@@ -63,7 +63,7 @@ struct mps_memory_limits {
 
 void mps_memory_limits_done(struct mps_memory_limits *limits);
 
-/* As they are on record. To be called once, and first. */
+/* Takes over the limits on record. Call it once, and first. */
 void mps_memory_limits_restore(
         struct mps_memory_limits *limits, const struct mps_container_limit *recorded, size_t n_recorded);
 
@@ -80,7 +80,7 @@ static inline bool mps_memory_limit_is_due(const struct mps_memory_limit *limit,
         return !limit->was_tried || limit->was_void != is_void;
 }
 
-/* Its allocation no longer exists, so the limit must be removed. */
+/* True if the limit's allocation no longer exists, so that the limit must be removed. */
 bool mps_memory_limit_is_void(
         const struct mps_memory_limit *limit, const struct mps_record_allocation *allocations, size_t n_allocations);
 

@@ -60,7 +60,7 @@ static bool observe_has_ended(const struct mps_client *client, const char *syste
         if (client->pid <= 0 || client->uid == (uid_t)-1)
                 return false;
         if (process_read(&process, &arena, system_root, client->pid, &err) < 0)
-                return err.kind == ERROR_NOT_FOUND; /* what cannot be read is no proof */
+                return err.kind == ERROR_NOT_FOUND; /* a failed reading does not prove an end */
         return process.container_id &&
                !text_is_same(process.container_id, client->container_id); /* another has its PID */
 }

@@ -36,7 +36,7 @@ static int descriptor_waited_for(pid_t pid)
         return (int)fd;
 }
 
-/* Our copy of the daemon's descriptor |number|; -1: there is no such descriptor, or we may not copy it. */
+/* Our copy of the daemon's descriptor |number|; -1: the daemon has no such descriptor, or we may not copy it. */
 static int copy_descriptor(pid_t daemon, uint64_t start_time, int number)
 {
         _close_ int pidfd = number < 0 ? -1 : (int)syscall(SYS_pidfd_open, daemon, 0);
@@ -46,7 +46,7 @@ static int copy_descriptor(pid_t daemon, uint64_t start_time, int number)
         return (int)syscall(SYS_pidfd_getfd, pidfd, number, 0);
 }
 
-/* The inode of the socket |fd|; 0: it is no socket. */
+/* The inode of the socket |fd|; 0: it is not a socket. */
 static ino_t socket_of(int fd)
 {
         struct stat status;

@@ -1,6 +1,6 @@
 /*
- * What the kernel itself knows about a process, such as which container it runs in. Nothing here waits for the process,
- * except where that is said. Reads <root>/proc/<pid>; |root| is "" or a folder that a test provides.
+ * Reads what the kernel itself knows about a process, such as which container it runs in. Nothing here waits for the
+ * process, except where that is said. Reads <root>/proc/<pid>; |root| is "" or a folder that a test provides.
  */
 #pragma once
 
@@ -33,7 +33,7 @@ struct process {
  */
 int process_read(struct process *ret, struct arena *arena, const char *root, pid_t pid, struct error *err) MUST_USE;
 
-/* The start time alone, of one file instead of four; 0: there is no such process, or it cannot be read. */
+/* The start time alone, of one file instead of four; 0: the process does not exist, or cannot be read. */
 uint64_t process_start_time(const char *root, pid_t pid);
 
 /*

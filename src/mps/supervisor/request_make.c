@@ -1,6 +1,6 @@
 /*
- * What a daemon is asked for one container: to create its SM partition or its MPS namespace, or to remove it. Which
- * there are to be is decided in allocations.c, which gets the outcome.
+ * Asks a daemon to create the SM partition or the MPS namespace of one container, or to remove it. allocations.c
+ * decides which are needed, and gets the outcome.
  */
 #include "mps/supervisor/requests.h"
 

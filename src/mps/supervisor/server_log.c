@@ -11,7 +11,7 @@
 
 /* ---- lines by pattern ---- */
 
-/* Which field of the event a number in a pattern fills. */
+/* The field of the event that a number in a pattern fills. */
 enum field { FIELD_NONE, FIELD_PID, FIELD_UID, FIELD_STATUS, FIELD_DEVICE, FIELD_BYTES, FIELD_PERMILLE };
 
 #define MAX_FIELDS 3U
@@ -291,7 +291,7 @@ static int read_on(int fd, off_t *offset, struct server_log *log)
 
 int server_log_poll(struct server_log_file *file, const char *path, struct server_log *log, struct error *err)
 {
-        /* Must not block if somebody put a pipe in the file's place. */
+        /* Must not block if a tenant has put a pipe in the file's place. */
         _close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         struct stat status;
         off_t offset;

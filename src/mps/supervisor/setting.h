@@ -36,7 +36,10 @@ struct mps_setting {
 /* ---- the older interface; |server| 0: the default ---- */
 
 struct mps_setting mps_setting_threads(struct arena *arena, pid_t server, unsigned int permille);
-/* By ordinal, the unit's position in the daemon's CUDA_VISIBLE_DEVICES: old programs read a UUID as device 0. */
+/*
+ * Names the unit by its ordinal, the position in the daemon's CUDA_VISIBLE_DEVICES: old programs read a UUID as device
+ * 0.
+ */
 struct mps_setting mps_setting_limit(struct arena *arena, pid_t server, size_t ordinal, const struct mps_unit *unit);
 
 /* ---- v3 ---- */

@@ -25,7 +25,7 @@ int mps_shm_count(struct mps_shm *shm, const char *path, struct error *err) MUST
  * intervals. Changes are logged.
  */
 struct mps_shm_watch {
-        struct mps_shm shm; /* of the last poll; all zeros: there is no such tmpfs */
+        struct mps_shm shm; /* of the last poll; all zeros: the tmpfs does not exist */
         unsigned int polls;
         unsigned int counted; /* number of the poll at which its owners were counted */
 };

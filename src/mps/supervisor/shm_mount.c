@@ -104,7 +104,7 @@ static int set_size(const char *at, const char *options, const char *folder, str
 {
         if (mount(NULL, at, NULL, MS_REMOUNT | MOUNT_FLAGS, options) == 0)
                 return 0;
-        /* It already holds more than that, or this process may not change it: the size stays. */
+        /* The tmpfs holds more than that, or this process may not change it: the size stays. */
         return errno == EINVAL || errno == EPERM
                        ? 0
                        : error_errno(err, errno, "set the size of '%s/" MPS_SHM_NAME "'", folder);
@@ -123,7 +123,7 @@ static int mount_at(const char *at, const char *options, const char *folder, str
         return error_errno(err, errno, "mount a tmpfs at '%s/" MPS_SHM_NAME "'", folder);
 }
 
-/* By a descriptor, so that it is at the folder that was looked at. */
+/* Mounts by a descriptor, so that the tmpfs is at the folder that was checked. */
 static int mount_or_set_size(int above, enum there there, uint64_t kib, const char *folder, struct error *err)
 {
         _free_ char *options = xasprintf("size=%" PRIu64 "k,nr_inodes=%u", kib, FILES);
@@ -267,8 +267,8 @@ static bool is_its_shm(const char *line, dev_t device)
 }
 
 /*
- * What cannot be read counts as in use, but for a process that has ended meanwhile. A tenant can have as many mounts as
- * a mount namespace takes.
+ * Mounts that cannot be read count as a use, except those of a process that has ended meanwhile. The list is read line
+ * by line, because a tenant can fill its mount namespace.
  */
 static bool has_in_its_mounts(pid_t pid, dev_t device)
 {
@@ -322,7 +322,7 @@ static void serve_user(const void *message, size_t size UNUSED, struct strbuf *a
         strbuf_append(answer, &user, sizeof(user));
 }
 
-/* False: it took too long to know, or there are no processes. */
+/* False: the search took too long, or its process could not be started. */
 static bool find_user_in_time(dev_t device, pid_t *ret)
 {
         _cleanup_(strbuf_done) struct strbuf answer = STRBUF_INIT;

@@ -4,7 +4,7 @@
  *
  * Two layouts. <root>/shm is one for all daemons of the node, mounted by `warpshare mps mount-shm` as NVIDIA's
  * mps-control-daemon mounts it. <root>/<daemon>/shm belongs to one daemon and its clients: a tenant that fills it harms
- * nobody on another GPU. The supervisor mounts it and starts the control daemon with it as /dev/shm.
+ * no client on another GPU. The supervisor mounts it and starts the control daemon with it as /dev/shm.
  *
  * Both are mounted once and stay: a new mount would cut off every running client.
  */
@@ -23,24 +23,24 @@
 uint64_t mps_shm_size_kib(const char *meminfo);
 uint64_t mps_shm_machine_kib(void); /* the same of this machine */
 
-/* Its name in the folder of the node, or of a daemon. */
+/* The name of the tmpfs in the folder of the node, or of a daemon. */
 #define MPS_SHM_NAME "shm"
 
 /*
- * Mounts it in |folder|, which exists, with |kib|, unless it is mounted already; then it gets that size, unless more is
+ * Mounts the tmpfs in |folder|, which exists, with |kib|. If it is mounted already, it gets that size, unless more is
  * used. |*ret_mounted|: it was mounted now. Errors: ERROR_DENIED without the right to mount, ERROR_INVALID if something
  * else is mounted or stands there, a link for example.
  */
 int mps_shm_mount(const char *folder, uint64_t kib, bool *ret_mounted, struct error *err) MUST_USE;
 
-/* It is mounted in the open |folder|. */
+/* True if the tmpfs is mounted in the open |folder|. */
 bool mps_shm_is_mounted(int folder);
 
 /*
- * For commands: waits up to half a minute. Unmounts it in the open |folder|, which messages call |path|, and removes
- * its mount point, if no visible process of another mount namespace has it as /dev/shm and the kernel allows it. What
- * else stands there, a link for example, is not touched. 0: it is gone, or never existed; 1: it is in use, |*ret_user|
- * is the PID of one user, 0: unknown.
+ * For commands: waits up to half a minute. Unmounts the tmpfs in the open |folder|, which messages call |path|, and
+ * removes its mount point, if no visible process of another mount namespace has it as /dev/shm and the kernel allows
+ * it. What else stands there, a link for example, is not touched. 0: it is gone, or never existed; 1: it is in use,
+ * |*ret_user| is the PID of one user, 0: unknown.
  */
 int mps_shm_unmount(int folder, const char *path, pid_t *ret_user, struct error *err) MUST_USE;
 

@@ -628,7 +628,7 @@ void mps_supervisor_leave(struct mps_supervisor *supervisor, mps_supervisor_clos
         write_record_again(supervisor);
         while (supervisor->daemons.n_items)
                 close_daemon(supervisor, supervisor->daemons.n_items - 1);
-        supervisor_note_change(false, supervisor); /* it ends where there is no daemon, too */
+        supervisor_note_change(false, supervisor); /* so that it ends also without a daemon */
 }
 
 void mps_supervisor_close(

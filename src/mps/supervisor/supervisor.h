@@ -88,7 +88,10 @@ bool mps_supervisor_hang(const struct mps_supervisor *supervisor, struct call_in
 /* Creates the partition or namespace. A second request with the same id returns the existing one. */
 void mps_supervisor_allocation(struct mps_supervisor *supervisor, const struct mps_allocation_request *request,
         mps_granted_fn *done, void *data);
-/* After an error, for example while it has clients, it stays for now and is removed as soon as possible. */
+/*
+ * Removes the partition or namespace. If that fails, for example while it has clients, it is removed as soon as
+ * possible.
+ */
 void mps_supervisor_release(struct mps_supervisor *supervisor, const char *id, mps_done_fn *done, void *data);
 /*
  * The list of all allocations that are granted now. Missing ones are created; earlier ones that are not in the list are

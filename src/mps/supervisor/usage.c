@@ -269,7 +269,7 @@ static void find_held_units(struct mps_usages *usages)
         }
 }
 
-/* Without a client there is no memory to ask for; only check that the units still exist. */
+/* Without a client no memory is used; only check that the units still exist. */
 void mps_usages_poll(struct mps_usages *usages)
 {
         struct list *next;

@@ -207,7 +207,7 @@ void message_put_status(json_t *object, const struct mps_status *status)
                 json_object_del(object, "sharedMemory");
 }
 
-/* For people, the tier is what it promises. Between processes it is a name that older ones know. */
+/* For people, the tier is written as what it promises; between processes, as a name that older releases know. */
 char *mps_status_print(const struct mps_status *status)
 {
         json_t *object = json_object();

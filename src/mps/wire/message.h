@@ -14,7 +14,7 @@
  *   {"do":"release","id":3,"grant":"…"}
  *   {"do":"ping","id":5}                            to see that the other side is not stuck
  *   {"do":"ping","id":6,"look":true}                the same; before the answer comes a status without clients whose
- *                                                   processes have ended by now, whatever their daemon says
+ *                                                   processes have ended by now, even if their daemon still lists them
  *   {"do":"terminate","id":4,"daemon":"…","client":4711,"container":"…"}
  *                                                   → {"id":4,"ok":true} or
  *                                                   {"id":4,"ok":false,"kind":"invalid","error":"…"}

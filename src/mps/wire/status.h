@@ -32,7 +32,7 @@ struct mps_shm_owner {
 };
 
 struct mps_shm {
-        uint64_t size; /* bytes; 0: there is no such tmpfs, and all other fields are 0 */
+        uint64_t size; /* bytes; 0: the tmpfs does not exist, and all other fields are 0 */
         uint64_t used;
         uint64_t files_max; /* 0: no bound */
         uint64_t files;
@@ -131,9 +131,9 @@ struct mps_daemon_status {
         pid_t pid;             /* 0: no process */
         bool adopted;          /* it already ran when `warpshare mps` started */
         unsigned int restarts; /* after faults, since `warpshare mps` started */
-        unsigned int repairs; /* settings that somebody changed and that were restored, since `warpshare mps` started */
+        unsigned int repairs;  /* settings changed by others and restored, since `warpshare mps` started */
         uint64_t settings; /* mps_daemon_digest() of its present settings; 0: it does not run, or is not Warpshare's */
-        /* UUIDs of those whose clients have no limit of memory, since it is not known how much there is. */
+        /* UUIDs of the units whose clients have no memory limit, because the size of their memory is unknown. */
         const char *const *unlimited;
         size_t n_unlimited;
         unsigned int can;              /* MPS_CAN_* */

@@ -17,7 +17,7 @@ union address {
         struct sockaddr_in6 six;
 };
 
-/* Without brackets a colon stands before the port only. */
+/* Reads a host. An IPv6 address needs brackets: without them a colon only separates the port. */
 static bool address_read_host(const char *host, size_t length, int port, union address *ret)
 {
         char text[INET6_ADDRSTRLEN];
@@ -48,7 +48,7 @@ static int address_read_address(const char *text, union address *ret, struct err
         return 0;
 }
 
-/* One socket for both families where it is for every address. */
+/* Opens a socket; if it is for every address, it serves both IPv4 and IPv6. */
 static int address_open_socket(union address *address, bool is_every)
 {
         const int type = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;

@@ -1,7 +1,7 @@
 /*
  * OpenSSL, loaded when it is first needed: its libssl where there is one, as in Debian, or what the image's libcurl has
- * of it. So TLS costs nothing where nobody wants it, and nothing twice where the API server is spoken to over TLS
- * anyway. deploy/container/libraries reads the names below.
+ * of it. So a program that uses no TLS does not load it, and one that talks to the API server over TLS does not load it
+ * twice. deploy/container/libraries reads the names below.
  */
 #pragma once
 

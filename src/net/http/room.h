@@ -1,16 +1,17 @@
 /*
- * Who gives way where there are more connections than there is room for. Pure: it knows no sockets.
+ * Decides which connection is closed when there are more connections than room. Pure: it knows no sockets.
  *
- * The newest never gives way, so whoever comes is heard for a moment, also from an address that holds many connections:
- * a probe is answered although a neighbour with its address (a pod on the host's network) fills what one address may
- * have. An address that has more than its part loses one of its own. When the room is full, those give way first whose
- * rank is the lowest; among them, those of the address with the most connections; and of these the oldest.
+ * The newest connection is never the one to close, so each client is served for a moment, even from an address that
+ * holds many connections: a probe is answered although a neighbour with its address (a pod on the host's network) fills
+ * what one address may have. An address that has more than its part loses one of its own. When the room is full, those
+ * give way first whose rank is the lowest; among them, those of the address with the most connections; and of these the
+ * oldest.
  *
  * An address that has shown who it is, by a token that may read, is remembered for HTTP_PEER_KEEP_MS, and its next
  * connections rank above those of strangers from the start, however many addresses these have. The connection that has
  * shown it ranks above them: others may share its address. One that has shown a token that may not read is a suspect
- * for HTTP_SUSPECT_MS: its requests have no precedence while they wait, and whoever asks for the tokens of others is to
- * ask for few of its own.
+ * for HTTP_SUSPECT_MS: its requests have no precedence while they wait, and the server that has tokens reviewed has
+ * only few of a suspect's reviewed at a time.
  */
 #pragma once
 
@@ -65,5 +66,5 @@ bool http_peers_has(const struct http_peers *peers, const struct http_peer *peer
 
 void http_room_init(struct http_room *room, size_t most, size_t per_peer);
 
-/* The newest guest comes in. Returns the one that has to leave for it, which is still in the list; NULL: nobody. */
+/* Adds the newest guest. Returns the guest that has to leave for it, which is still in the list, or NULL. */
 struct http_guest *http_room_enter(struct http_room *room, struct http_guest *guest);

@@ -1,8 +1,8 @@
 /*
  * libmicrohttpd keeps its sockets in an epoll descriptor of its own. The loop watches that one, and calls MHD_run()
  * when it is readable. MHD_get_timeout() says whether work is left then: it is done in the next turn of the loop, so
- * that a client that sends much does not occupy the loop. Deadlines are ours, because libmicrohttpd's begin anew with
- * each byte; and so is accepting, since libmicrohttpd would refuse the newest of an address that has too many
+ * that a client that sends much does not occupy the loop. Deadlines are ours, because each byte restarts
+ * libmicrohttpd's; and so is accepting, since libmicrohttpd would refuse the newest of an address that has too many
  * connections, and accept ten others before it reads what one of them has sent.
  *
  * A request is its connection, since there is one of it. While it waits for its answer it is suspended: libmicrohttpd
@@ -203,7 +203,7 @@ static struct MHD_Response *make_response(const struct http_answer *answer)
 
 static void on_again(uv_timer_t *timer);
 
-/* libmicrohttpd goes on with it in its next run, for which it does not ask. */
+/* libmicrohttpd continues with the request in its next run, but does not ask for that run: the timer starts it. */
 static void resume(struct http_request *request)
 {
         mhd.resume_connection(request->connection);
@@ -465,7 +465,7 @@ static int start_tls(struct http_server *server, struct error *err)
 
 /* ---- start and end ---- */
 
-/* One request that is wrong is no event for the log of a node. */
+/* Drops libmicrohttpd's messages: a single invalid request does not belong in the log of a node. */
 static void server_ignore(void *data UNUSED, const char *format UNUSED, va_list args UNUSED)
 {
 }

@@ -1,16 +1,16 @@
 /*
  * HTTP on a TCP port: requests that read, GET and HEAD, for people's browsers, for Prometheus and for probes. It knows
  * nothing of what is read. The protocol is libmicrohttpd's, without a thread of its own: the loop runs it when there is
- * something to do. Nobody who connects is trusted, nor can anybody change anything here.
+ * something to do. No client is trusted, and no request changes anything.
  *
  * A connection has one request and |deadline_ms| for all of it, however slowly its client writes and reads, and however
- * long its answer takes to come. There are at most |connections|, and |per_peer| of one IP address: whoever comes on
- * top of that is heard, and another connection ends, which one net/http/room.h says. So a probe is answered whatever
- * others hold, and who has shown a good token is not pushed out by those who have not. The head of a request has room
- * in |memory|, ours included.
+ * long its answer takes to come. There are at most |connections|, and |per_peer| of one IP address: a connection beyond
+ * that is accepted, and another one ends, which net/http/room.h chooses. So a probe is answered however many
+ * connections others hold, and a client that has shown a good token is not pushed out by those that have not. The head
+ * of a request has room in |memory|, ours included.
  *
  *     on_request ──► http_request_answer(), at once or later
- *         └────────► the client's time is over, or the server closes: |on_gone|, and the request is no more
+ *         └────────► the client's time is over, or the server closes: |on_gone|, and the request is freed
  */
 #pragma once
 
@@ -103,7 +103,7 @@ bool http_request_is_suspect(const struct http_request *request);
 /* Called once at most, if the request ends without an answer; may not close the server. */
 void http_request_on_gone(struct http_request *request, void (*on_gone)(void *data), void *data);
 
-/* |request| is no more afterwards. */
+/* |request| is freed. */
 void http_request_answer(struct http_request *request, const struct http_answer *answer);
 /* The same, of a text of ours: "…\n", text/plain. |text| is copied. */
 void http_request_answer_plain(struct http_request *request, unsigned int status, const char *text);

@@ -13,7 +13,7 @@
 
 #define PIECE ((size_t)16 * 1024) /* a record of TLS */
 #define VALID_S (60L * 60 * 24 * 3650)
-#define TURNS 16U /* of one link, before the loop goes on */
+#define TURNS 16U /* of one link, before the loop serves others */
 
 static struct openssl openssl; /* filled by http_tls_new() */
 
@@ -282,7 +282,7 @@ static void link_serve(struct tls_link *link)
                 TAKE_FD(link->outer), (const struct sockaddr *)&link->address, link->address_size, options->data);
 }
 
-/* As OpenSSL's: the number of bytes, or a number that link_ssl_result() understands. */
+/* Returns what SSL_read() or recv() returns: the number of bytes, or a failure for link_io_result(). */
 static int read_some(struct tls_link *link)
 {
         if (!link->is_plain)
@@ -321,7 +321,10 @@ static enum step tls_read_client(struct tls_link *link)
         }
         if (link_io_result(link, result, UV_READABLE) == STEP_WAITS)
                 return STEP_WAITS;
-        /* Its end, or its failure: what it has said so far still gets an answer, if it can hear it. */
+        /*
+         * The client has ended or failed: the request that it has sent so far is still answered, if the client can
+         * receive that.
+         */
         link->has_ended = true;
         shutdown(link->inner, SHUT_WR);
         return STEP_WAITS;
@@ -440,7 +443,7 @@ static void on_link_event(uv_poll_t *poll, int status UNUSED, int events UNUSED)
         link_pump(poll->data);
 }
 
-/* NULL: there is no memory or descriptor for it. |fd| is still the caller's then. */
+/* NULL: out of memory or descriptors; |fd| is still the caller's then. */
 static struct tls_link *link_new(struct http_tls *tls, int fd)
 {
         struct tls_link *link;

@@ -7,14 +7,14 @@
  *
  *     HANDSHAKE ──► SERVED ──► LINGERS: the server has said all, and the client has not read it
  *
- * The server hears of a client whose handshake is done. Those that handshake or linger have a room of their own
- * (net/http/room.h), of HTTP_TLS_APART and half of it for one address, and HTTP_TLS_HANDSHAKE_MS for the handshake: one
- * that never ends pushes out nobody who is served.
+ * The server gets a client when its handshake is done. Those that handshake or linger have a room of their own
+ * (net/http/room.h), of HTTP_TLS_APART and half of it for one address, and HTTP_TLS_HANDSHAKE_MS for the handshake: so
+ * clients that never complete it push out none that is served.
  *
  * The certificate comes from a file, or is made at the start and signed by itself, as those of controller-runtime are:
- * then nobody can know whom they read from, but nobody can listen. Files are looked at again when somebody connects, at
- * most each HTTP_TLS_LOOK_MS, so a renewed certificate is used without a restart; where new files are wrong, the ones
- * before stay, and |on_trouble| says why.
+ * then clients cannot verify the server, but the connection is still encrypted. Files are checked again when a client
+ * connects, at most every HTTP_TLS_LOOK_MS, so a renewed certificate is used without a restart; where new files are
+ * wrong, the ones before stay, and |on_trouble| says why.
  *
  * A client on this machine may leave TLS out: what begins with no record of TLS is passed on as it is.
  */

@@ -7,8 +7,8 @@
  *       └────────────────────┐            │
  *                            └──answer◄───┴─no──► SubjectAccessReview, KUBE_ACCESS_AT_ONCE of them
  *
- * The hash of a token is a name for what is kept, no protection: whoever could compare hashes has the token in memory
- * anyway.
+ * The hash of a token only names what is kept and protects nothing: code that could compare hashes has the token in
+ * memory anyway.
  */
 #include "net/kube/access.h"
 
@@ -34,14 +34,14 @@ struct access_right {
 struct access_user {
         struct list link;
         char hash[SHA256_HEX + 1];
-        json_t *user; /* NULL: the token is nobody's */
+        json_t *user; /* NULL: the token is invalid */
         uint64_t until;
         uint64_t good_until; /* 0: it has had no right yet */
         struct list rights;
         size_t n_rights;
 };
 
-/* Whose tokens are reviewed beside each other. */
+/* Each class of clients has a limit of its own for reviews at a time. */
 enum access_queue { QUEUE_STRANGERS, QUEUE_SUSPECTS, QUEUE_GOOD, N_QUEUES };
 
 static const unsigned int queue_limits[] = {[QUEUE_STRANGERS] = KUBE_ACCESS_PARALLEL,
@@ -143,7 +143,7 @@ static struct access_user *find_least(struct kube_access *access)
         return container_of(access->users.next, struct access_user, link);
 }
 
-/* |json|: a reference that is taken; NULL: the token is nobody's. */
+/* |json|: a reference that is taken; NULL: the token is invalid. */
 static void keep_user(struct kube_access *access, const char *hash, json_t *json)
 {
         struct access_user *user = access_find_known(access, hash);
@@ -244,7 +244,9 @@ static void question_finish(struct kube_question *question, const char *user)
 
 static void question_step(struct kube_question *question);
 
-/* Not "denied" where the API server denies us the review: that is not the fault of the token. */
+/*
+ * The kind is never ERROR_DENIED, even if the API server denies us the review, since that says nothing about the token.
+ */
 static void review_failed(struct kube_question *question, const struct error *error)
 {
         question->error = *error;

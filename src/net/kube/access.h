@@ -1,12 +1,12 @@
 /*
  * Who sends a bearer token, and what may they do? The API server answers: a TokenReview says whose token it is, and a
- * SubjectAccessReview whether that user has a right. So whoever serves pages needs no accounts of its own, and its own
- * account the right to create both.
+ * SubjectAccessReview whether that user has a right. So a server of pages needs no user accounts of its own; its
+ * service account needs the right to create both kinds.
  *
  * Answers are kept for KUBE_ACCESS_KEEP_MS, also those that say no, by the SHA-256 of the token: a right that is taken
  * away ends after that time. At most KUBE_ACCESS_PARALLEL tokens are reviewed at a time, since strangers can send as
  * many as they like, and KUBE_ACCESS_SUSPECTS beside them of those who have sent wrong ones lately, so that these do
- * not take the turn of somebody who comes for the first time; more are refused with ERROR_EXHAUSTED. A token is neither
+ * not take the place of clients that come for the first time; more are refused with ERROR_EXHAUSTED. A token is neither
  * logged nor kept.
  *
  * A token that was good for something in the last KUBE_ACCESS_REMEMBER_MS is never behind those of strangers: when its
@@ -41,7 +41,7 @@ struct kube_wish {
 };
 
 struct kube_verdict {
-        const struct error *error; /* ERROR_DENIED: the token is nobody's. Other kinds: it could not be found out */
+        const struct error *error; /* ERROR_DENIED: the token is invalid. Other kinds: it could not be reviewed */
         const char *user;          /* NULL with |error| */
         const bool *allowed;       /* of each wish, in their order */
 };

@@ -11,6 +11,7 @@ char *body_print(const json_t *value);
 
 /*
  * How many objects, lists and members the text has, without reading it: each costs jansson up to 132 bytes of memory,
- * many times what it has in the text ("{}," or "\"\","). The same for what is no JSON, and never less than the truth.
+ * many times what it has in the text ("{}," or "\"\","). It counts text that is not JSON in the same way, and never
+ * counts too few.
  */
 size_t body_count(const char *text, size_t size);

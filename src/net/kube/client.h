@@ -4,13 +4,13 @@
  * A client may exist before its credentials: until kube_client_equip() its requests wait, and their timeouts have not
  * started. So callers do not need to handle that case.
  *
- * The first request that is sent loads libcurl (net/kube/library.h), which takes milliseconds, once. After that only
+ * The first request that is sent loads libcurl (net/kube/library.h), which takes some milliseconds. After that only
  * reading the token, a small file, blocks: libcurl resolves names in threads of its own. If libcurl is not installed,
  * every request fails with that error. Connections are kept and shared by all requests of a client; HTTP/2 is used if
  * libcurl and the server support it. The proxy comes from the kubeconfig, otherwise from HTTPS_PROXY and NO_PROXY.
  *
  * A request ends exactly once: by its callback, which is called from the loop and never inside kube_client_send(); or
- * by kube_call_cancel(), after which there is no callback. A request is copied.
+ * by kube_call_cancel(), after which the callback is not called. A request is copied.
  *
  *         kube_client_send(client, &(struct kube_request){.method = KUBE_MERGE_PATCH, .path = "/api/v1/nodes/n1",
  *                 .body = patch, .done = on_done, .data = agent});
@@ -62,13 +62,13 @@ enum kube_method {
 };
 
 struct kube_answer {
-        unsigned int status; /* HTTP status; 0 if there was no answer */
+        unsigned int status; /* HTTP status; 0 without an answer */
         json_t *object;      /* borrowed; NULL if the answer is not a JSON object. After a failure it is a Status */
         const struct error *error; /* NULL for 2xx. Contains method, path, status and the server's message */
         const char *reason;        /* the server's reason: "NotFound", "AlreadyExists", "Conflict"; "" for none */
         bool is_too_large;       /* more than KUBE_ANSWER_LIMIT or KUBE_ANSWER_VALUES; a smaller question may succeed */
         uint64_t retry_after_ms; /* what the last answer asked for; 0: none */
-        const char *text;        /* the body as it came, zero-terminated, borrowed; NULL if there was no answer */
+        const char *text;        /* the body as it came, zero-terminated, borrowed; NULL without an answer */
         size_t size;
 };
 typedef void kube_done_fn(const struct kube_answer *answer, void *data);
@@ -91,8 +91,9 @@ struct kube_request {
 struct kube_call *kube_client_send(struct kube_client *client, const struct kube_request *request);
 
 /*
- * Reads an object, lets |edit| change it, and sends it back. metadata.resourceVersion is sent with it, so if somebody
- * else changed the object in between, the server answers 409 and everything is repeated, at most KUBE_EDIT_TRIES times.
+ * Reads an object, lets |edit| change it, and sends it back. metadata.resourceVersion is sent with it, so if another
+ * client changed the object in between, the server answers 409 and everything is repeated, at most KUBE_EDIT_TRIES
+ * times.
  */
 struct kube_edit {
         const char *path;
@@ -110,7 +111,7 @@ struct kube_call *kube_client_edit(struct kube_client *client, const struct kube
 /* No callback after this. Accepts NULL, returns NULL. */
 struct kube_call *kube_call_cancel(struct kube_call *call);
 
-/* Without credentials. */
+/* The new client has no credentials yet. */
 struct kube_client *kube_client_new(uv_loop_t *loop);
 
 /*

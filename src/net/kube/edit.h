@@ -1,5 +1,5 @@
 /*
- * An edit of an object: read it, change it, send it back, and start again if somebody else has changed it first. It
+ * An edit of an object: read it, change it, send it back, and start again if another client has changed it first. It
  * says which request is next, and sends nothing. Private to net/kube; for users, kube_client_edit().
  */
 #pragma once

@@ -5,7 +5,7 @@
  * It runs when credentials are needed for the first time, when they have expired, and when the server has refused them
  * (401); what it says is kept in memory until then. It blocks the loop, as it blocks kubectl: for a command that is all
  * right, and the agent runs none (net/kube/credentials.h). It inherits the environment, standard error, and, where it
- * may ask somebody, the terminal.
+ * may prompt the user, the terminal.
  */
 #pragma once
 
@@ -20,11 +20,11 @@
 #define EXEC_PLUGIN_ARGUMENTS 64U
 #define EXEC_PLUGIN_VARIABLES 64U
 #define EXEC_PLUGIN_LIMIT ((size_t)1 << 20)     /* bytes of its answer */
-#define EXEC_PLUGIN_DEADLINE_MS UINT64_C(60000) /* 5 times as long where it may ask somebody */
+#define EXEC_PLUGIN_DEADLINE_MS UINT64_C(60000) /* 5 times as long where it may prompt the user */
 
 enum exec_plugin_mode { EXEC_PLUGIN_NEVER, EXEC_PLUGIN_IF_AVAILABLE, EXEC_PLUGIN_ALWAYS };
 
-/* All texts are owned by whoever owns the struct. */
+/* All texts belong to the owner of the struct. */
 struct exec_plugin_spec {
         const char *api_version; /* "client.authentication.k8s.io/v1" or …/v1beta1 */
         const char *command;     /* a name is looked up in PATH */
@@ -34,12 +34,12 @@ struct exec_plugin_spec {
         size_t n_variables;
         const char *hint; /* how to get the program; NULL: none */
         enum exec_plugin_mode mode;
-        bool wants_cluster; /* it is told of the cluster */
+        bool wants_cluster; /* spec.cluster is passed to it */
 };
 
 struct exec_plugin;
 
-/* |cluster| (taken over; NULL: not told) is spec.cluster of what the program gets. */
+/* |cluster| (taken over; NULL: not passed) becomes spec.cluster of the program's input. */
 struct exec_plugin *exec_plugin_new(const struct exec_plugin_spec *spec, json_t *cluster);
 struct exec_plugin *exec_plugin_free(struct exec_plugin *plugin); /* accepts NULL, returns NULL */
 

@@ -9,7 +9,7 @@ struct kubeconfig_file {
         char *folder; /* base of relative paths */
 };
 
-/* Which of its entries to use; NULL: those that the files name. */
+/* The entries to use; NULL: those that the files name. */
 struct kubeconfig_names {
         const char *context;
         const char *cluster;
@@ -28,5 +28,5 @@ void kubeconfig_unload(struct kubeconfig_file *file); /* accepts a zeroed one */
 int kubeconfig_read(struct kube_credentials *ret, const struct kubeconfig_file *files, size_t n_files,
         const struct kubeconfig_names *names, struct error *err) MUST_USE;
 
-/* Sets the server without slashes at its end. False: it is no URL, or has a user or a query. */
+/* Sets the server without slashes at its end. False: it is not a URL, or has a user or a query. */
 bool kubeconfig_set_server(struct kube_credentials *credentials, const char *server);

@@ -6,9 +6,9 @@
  * A page that is too large (KUBE_ANSWER_LIMIT, KUBE_ANSWER_VALUES) is asked for again with half as many objects, down
  * to one; after pages that were small it grows again. Objects in etcd end at 1.5 MiB, but as JSON they may have six
  * times as many bytes ('<' becomes "\u003c"), so one alone may be too large. Then the server is asked for its metadata
- * only, which says its name and where the list goes on: the object is left out, if the caller can live without it, or
- * else the list fails and says which object it was. (Of the first page it may be another one by then: the moment of the
- * list is only known with an answer.)
+ * only, which has the object's name and the token of the next page. The object is left out if the caller allows that;
+ * else the list fails and names the object. (Of the first page it may be another one by then: the moment of the list is
+ * only known with an answer.)
  *
  *     page of N ──fits──► the next page, of up to 2 N, at most KUBE_LIST_PAGE
  *      ▲   │ too large

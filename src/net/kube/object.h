@@ -51,7 +51,7 @@ char *object_path(const char *collection, const char *name);
 char *object_time(int64_t unix_us);
 
 /*
- * The other way, in seconds: metav1.Time and MicroTime, with "Z" or an offset. False: |text| (may be NULL) is no such
- * time.
+ * The other way, in seconds: metav1.Time and MicroTime, with "Z" or an offset. False: |text| (may be NULL) is not such
+ * a time.
  */
 bool object_read_time(const char *text, int64_t *ret_unix);

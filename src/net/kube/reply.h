@@ -15,7 +15,7 @@ struct reply {
 };
 
 void reply_read(struct reply *ret, const char *method, const char *path, const struct transfer_end *end);
-/* The same where a 2xx need not be a JSON object; |object| is NULL then. */
+/* Like reply_read(), but a 2xx need not be a JSON object; |object| is NULL then. */
 void reply_read_text(struct reply *ret, const char *method, const char *path, const struct transfer_end *end);
 void reply_done(struct reply *reply);
 

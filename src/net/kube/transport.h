@@ -28,7 +28,7 @@ struct transport;
 struct transfer;
 
 struct transfer_end {
-        const struct error *error; /* NULL: a complete answer, whatever its status */
+        const struct error *error; /* NULL: a complete answer, of any status */
         unsigned int status;       /* 0: no answer */
         const char *body;          /* the body, if |on_body| is NULL; zero-terminated */
         size_t size;

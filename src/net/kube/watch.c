@@ -52,7 +52,7 @@ static bool watch_report(struct kube_watch *watch, enum kube_change change, json
         return !watch->is_closed;
 }
 
-/* Which objects are left out; only the first by name is named. The same for "none is any more". */
+/* Reports that objects are left out, naming the first by name, or that none is any more. */
 static bool report_left_out(struct kube_watch *watch)
 {
         const size_t count = json_object_size(watch->left_out);
@@ -252,7 +252,8 @@ static bool watch_see(struct kube_watch *watch, json_t *object)
         if (!key)
                 return true;
         if (check_bounds(watch, key, version, &err) < 0) {
-                watch->round++; /* what can no longer be followed counts as gone, or its end would never be heard of */
+                watch->round++; /* an object that can no longer be followed counts as gone, since its deletion would
+                                 * not be noticed */
                 if (forget_vanished(watch))
                         watch_list_after_failure(watch, &err);
                 return false;
@@ -411,7 +412,7 @@ static void on_refused(struct kube_watch *watch, const struct transfer_end *end)
         reply_done(&reply);
 }
 
-/* The end of an accepted watch is no trouble, whatever its cause; it is one only if the next watch fails. */
+/* The end of an accepted watch is not a failure, whichever its cause; only a failure of the next watch is reported. */
 static void on_watch_end(const struct transfer_end *end, void *data)
 {
         struct kube_watch *watch = data;

@@ -11,10 +11,10 @@
  * reported as gone, and an unchanged object is not reported again. The wait grows from KUBE_WATCH_WAIT_MS to
  * KUBE_WATCH_WAIT_LIMIT_MS, with jitter, and is at least what Retry-After says.
  *
- * An event that is too large ends the watch, and what follows is a list (net/kube/list.h), which can say whose it was.
+ * An event that is too large ends the watch, and a list follows (net/kube/list.h), which can name the object.
  *
- * A watch that stood and ends before its time is one of many: an API server that restarts ends those of all nodes at
- * one moment. Each waits for a time of its own, up to KUBE_WATCH_SPREAD times the shortest wait, before it goes on.
+ * When an API server restarts, the watches of all nodes end at the same moment. So a watch that was accepted and ends
+ * early waits for a random time, up to KUBE_WATCH_SPREAD times the shortest wait, before it continues.
  *
  * It asks for bookmarks, so that the resourceVersion of a collection without changes does not become too old. It asks
  * the server to end each watch after 5 to 10 minutes; a connection that has not ended KUBE_WATCH_MARGIN_MS after that

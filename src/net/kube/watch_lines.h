@@ -8,7 +8,7 @@
  *                 json_decref(event.object);
  *         }
  *
- * Bounded: a line is an error as soon as it is longer than the limit. After an error there are no more events.
+ * Bounded: a line is an error as soon as it is longer than the limit. After an error it returns no more events.
  */
 #pragma once
 

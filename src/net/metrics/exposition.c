@@ -33,7 +33,7 @@ static void put_value(struct strbuf *text, const char *value)
                 strbuf_puts(text, value);
                 return;
         }
-        /* Cut first: a character that loses its end is no UTF-8 any more. */
+        /* Cut before cleaning: a cut character is not valid UTF-8 any more. */
         snprintf(kept, sizeof(kept), "%s", value);
         text_clean(kept);
         for (const char *c = kept; *c; c++) {
@@ -61,7 +61,7 @@ static void exposition_put_labels(struct strbuf *text, const struct exposition_l
                 strbuf_putc(text, '}');
 }
 
-/* As Go writes them, which reads them. */
+/* Writes a number as Go does, since Prometheus is a Go program. */
 static void exposition_put_number(struct strbuf *text, double value)
 {
         if (isnan(value))

@@ -107,7 +107,7 @@ static bool asks_for(const struct http_request *request, const char *what)
         return text_is_same(http_request_argument(request, what), "1");
 }
 
-/* Neither here, nor somebody of whom the API server has said that they may read it. */
+/* True if the client is on another machine and the API server does not review tokens. */
 static bool is_stranger(const struct metrics_http *http, const struct http_request *request)
 {
         return !http->options.ask && !http_request_is_local(request);

@@ -1,12 +1,12 @@
 /*
  * GET /metrics, GET /node, GET /healthz and GET /livez on a TCP port, for Prometheus, for `warpshare top` and its like,
- * and for kubelet's probes. It knows nothing of what the pages say. /healthz asks whether all is well; /livez is
- * answered by whoever can answer, since a restart mends a loop that hangs, and nothing else of what /healthz complains
- * about. HTTP itself, with its bounds and deadlines, is net/http/server.h.
+ * and for kubelet's probes. It does not know the content of the pages. /healthz reports whether all is well. /livez
+ * answers as long as the loop runs, since a restart repairs a loop that hangs, but nothing else that /healthz reports.
+ * HTTP itself, with its bounds and deadlines, is net/http/server.h.
  *
- * Pages are made on the loop, which has more urgent things to do, so nobody can keep it busy by asking: a page that
- * took t to make is given to whoever asks for the same within the next 50 t, at most METRICS_HTTP_SHARED_MS. Local
- * clients have a new one each time, unless they are asked for a token like everybody else.
+ * Pages are made on the loop, which has more urgent things to do, so clients must not be able to keep it busy: a page
+ * that took t to make is given to all clients that ask for the same within the next 50 t, at most
+ * METRICS_HTTP_SHARED_MS. Local clients get a new one each time, unless they need a token like all others.
  */
 #pragma once
 
@@ -24,8 +24,8 @@ struct metrics_http;
 
 enum metrics_permission {
         METRICS_ALLOWED,
-        METRICS_NOBODY,    /* 401: no token, or one that is nobody's */
-        METRICS_DENIED,    /* 403: whoever it is, may not read that */
+        METRICS_NOBODY,    /* 401: no token, or an invalid one */
+        METRICS_DENIED,    /* 403: the user may not read that page */
         METRICS_UNDECIDED, /* 503: it cannot be found out now */
 };
 /* |why|: a sentence for the client, unless it is allowed. */

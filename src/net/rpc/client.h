@@ -2,8 +2,8 @@
  * A gRPC client on a unix socket: connects, runs one rpc_session, any number of calls. One thread, the loop's.
  *
  * Connecting is part of the first call: a call made before the connection stands is sent when it does, and fails with
- * UNAVAILABLE if it never does. There is no reconnection: when the connection ends, every call ends, |on_closed|
- * follows, and the owner makes a new client when it wants one. The program must ignore SIGPIPE.
+ * UNAVAILABLE if it never does. It does not reconnect: when the connection ends, every call ends, |on_closed| follows,
+ * and the owner makes a new client when it wants one. The program must ignore SIGPIPE.
  */
 #pragma once
 

@@ -80,7 +80,7 @@ struct rpc_call {
 struct rpc_call *rpc_call_new(struct rpc_session *session);
 void rpc_call_unref(struct rpc_call *call);
 void rpc_call_end(struct rpc_call *call, enum rpc_status status, const char *text);
-void rpc_call_reset(struct rpc_call *call, uint32_t http2_error); /* RST_STREAM; the call itself goes on */
+void rpc_call_reset(struct rpc_call *call, uint32_t http2_error); /* RST_STREAM; the call itself is not ended */
 void rpc_call_enqueue(struct rpc_call *call, struct rpc_message *message);
 void rpc_call_refuse(struct rpc_call *call, const char *http_status, enum rpc_status status, const char *text);
 enum rpc_reader_result rpc_call_read(struct rpc_call *call, const uint8_t **bytes, size_t *size,

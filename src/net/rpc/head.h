@@ -1,6 +1,6 @@
 /*
  * One header list of a gRPC stream: takes its fields one by one, checks them, keeps what gRPC needs. It knows neither
- * streams nor services; the session turns its verdict into frames.
+ * streams nor services; the session turns its result into frames.
  *
  * nghttp2's own checks are off (see net/rpc/session.h), so this is where RFC 9113 8.2 and 8.3 are enforced: lower-case
  * names, pseudo-header fields known, first and once, no connection-specific fields. Only :authority may be anything.
@@ -14,7 +14,7 @@
 #include "base/strbuf.h"
 #include "net/rpc/status.h"
 
-#define RPC_HEAD_PATH_SIZE 256 /* a longer path is kept cut, and is nobody's method then */
+#define RPC_HEAD_PATH_SIZE 256 /* a longer path is kept cut, and then matches no method */
 
 enum rpc_head_kind { RPC_HEAD_REQUEST, RPC_HEAD_RESPONSE, RPC_HEAD_TRAILERS };
 
@@ -23,7 +23,7 @@ struct rpc_head {
         size_t size;         /* as RFC 9113 6.5.2 counts: names, values and 32 a field */
         size_t limit;        /* fields beyond are only counted */
         unsigned int pseudo; /* bit set of those seen */
-        bool has_regular;    /* a field that is no pseudo-header: no more of those may follow */
+        bool has_regular;    /* a regular field was seen: no pseudo-header may follow */
         bool is_malformed;
 
         /* request */
@@ -56,7 +56,7 @@ void rpc_head_done(struct rpc_head *head);
 void rpc_head_begin(struct rpc_head *head, enum rpc_head_kind kind);
 void rpc_head_add(struct rpc_head *head, const char *name, size_t name_size, const char *value, size_t value_size);
 
-/* To be asked at the end of the list. True: RFC 9113 8.1.1 wants the stream reset with PROTOCOL_ERROR. */
+/* Call it at the end of the list. True: RFC 9113 8.1.1 requires that the stream is reset with PROTOCOL_ERROR. */
 bool rpc_head_is_malformed(const struct rpc_head *head);
 bool rpc_head_is_too_large(const struct rpc_head *head);
 

@@ -38,7 +38,7 @@ struct rpc_link {
         bool is_closing;
 };
 
-/* Takes the session. |pipe| was initialised by the owner, and is closed by rpc_link_close() whatever became of it. */
+/* Takes the session. |pipe| was initialised by the owner, and is closed by rpc_link_close() in any case. */
 void rpc_link_init(
         struct rpc_link *link, struct rpc_session *session, const struct rpc_link_events *events, uint8_t *buffer);
 

@@ -1,6 +1,6 @@
 /*
- * The client's side: starting a call, and what arrives for it. A call ends as soon as its outcome is known; what the
- * stream still brings then belongs to nobody and is ignored.
+ * The client's side: starting a call, and what arrives for it. A call ends as soon as its outcome is known; what still
+ * arrives on its stream is ignored.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ static void response_fail(struct rpc_call *call, enum rpc_status status, const c
 /* ---- starting ---- */
 
 /* A call that cannot start: it ends at the next rpc_session_expire(), never from within the call that makes it. */
-static void doom(struct rpc_call *call, enum rpc_status status, const char *text)
+static void response_end_later(struct rpc_call *call, enum rpc_status status, const char *text)
 {
         call->status = status;
         call->text = xstrdup(text);
@@ -58,7 +58,7 @@ static void response_start(struct rpc_call *call, const char *path, struct rpc_m
         rpc_call_enqueue(call, request);
         call->stream_id = nghttp2_submit_request(session->http2, NULL, fields, count, &provider, call);
         if (call->stream_id < 0) {
-                doom(call, RPC_UNAVAILABLE, nghttp2_strerror(call->stream_id));
+                response_end_later(call, RPC_UNAVAILABLE, nghttp2_strerror(call->stream_id));
                 call->stream_id = 0;
         }
 }
@@ -74,9 +74,10 @@ struct rpc_call *rpc_session_call(struct rpc_session *session, const char *path,
         call->data = data;
         call->deadline_ms = deadline_ms;
         if (session->is_broken || session->is_draining || !nghttp2_session_check_request_allowed(session->http2))
-                doom(call, RPC_UNAVAILABLE, session->why.kind ? session->why.text : "the connection is closing");
+                response_end_later(
+                        call, RPC_UNAVAILABLE, session->why.kind ? session->why.text : "the connection is closing");
         else if (deadline_ms <= now_ms)
-                doom(call, RPC_DEADLINE_EXCEEDED, "deadline exceeded");
+                response_end_later(call, RPC_DEADLINE_EXCEEDED, "deadline exceeded");
         else
                 response_start(call, path, request);
         rpc_session_wake(session);

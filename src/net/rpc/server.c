@@ -24,8 +24,8 @@
 struct rpc_server {
         uv_loop_t *loop;
         /*
-         * Not a pipe of libuv: that cannot stop listening, and is woken by the same backlog again and again when there
-         * are no descriptors.
+         * Not a pipe of libuv: that cannot stop listening, and is woken by the same backlog again and again when
+         * descriptors have run out.
          */
         uv_poll_t listener;
         int fd; /* of |listener| */
@@ -99,8 +99,8 @@ static void server_arm(struct rpc_server *server, int64_t deadline_ms)
 }
 
 /*
- * Closing a link takes effect in a later turn of the loop, so that walking the list here is safe, whatever the calls'
- * owners do when they hear of an end.
+ * Closing a link takes effect in a later turn of the loop, so walking the list here is safe, even if the owner of a
+ * call closes links when its call ends.
  */
 static void on_server_timer(uv_timer_t *timer)
 {
@@ -277,7 +277,10 @@ static void on_listener(uv_poll_t *listener, int status, int events UNUSED)
                         pause_listening(server);
                         return;
                 }
-                /* One too many is closed: it would wait in the backlog otherwise and not know why. */
+                /*
+                 * A connection beyond the limit is closed: otherwise the client would wait in the backlog without an
+                 * error.
+                 */
                 if (count_open(server) >= server->options.connections && !evict_idle(server))
                         close(fd);
                 else
@@ -289,7 +292,7 @@ static void resume_listening(struct rpc_server *server)
 {
         int rc = uv_poll_start(&server->listener, UV_READABLE, on_listener);
 
-        assert(rc == 0); /* its descriptor is watched by nobody else */
+        assert(rc == 0); /* no other handle watches its descriptor */
         server->resume_ms = RPC_NO_DEADLINE;
 }
 

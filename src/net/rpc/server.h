@@ -48,7 +48,7 @@ void rpc_server_leave(struct rpc_server *server, void (*closed)(void *data), voi
 
 const char *rpc_server_path(const struct rpc_server *server);
 
-/* False when the socket file is gone or was replaced: nobody can reach this server any more. */
+/* False when the socket file is gone or was replaced: clients cannot reach this server any more. */
 bool rpc_server_is_reachable(const struct rpc_server *server);
 
 /*

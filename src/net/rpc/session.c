@@ -84,7 +84,9 @@ static int session_on_header(nghttp2_session *http2 UNUSED, const nghttp2_frame 
         rpc_head_add(&session->head, (const char *)name, name_size, (const char *)value, value_size);
         if (session->head.size <= most)
                 return 0;
-        /* HPACK makes kilobytes of each byte: nobody who means it sends that much beyond what our SETTINGS allow. */
+        /*
+         * HPACK makes kilobytes of each byte: a well-behaved peer does not exceed what our SETTINGS allow by that much.
+         */
         nghttp2_session_terminate_session(session->http2, NGHTTP2_ENHANCE_YOUR_CALM);
         error_set(&session->why, ERROR_UNAVAILABLE, "the peer sends header lists of more than %zu bytes", most);
         session->is_broken = true;
@@ -263,7 +265,7 @@ static void open_http2(struct rpc_session *session)
         nghttp2_option *option;
         int r;
 
-        /* With an allocator that cannot fail, neither can these. */
+        /* These calls fail only without memory, and the allocator cannot fail. */
         r = nghttp2_session_callbacks_new(&callbacks);
         assert(r == 0);
         nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
@@ -482,7 +484,7 @@ void rpc_session_drain(struct rpc_session *session)
         session->is_draining = true;
         if (session->is_server) {
                 nghttp2_submit_shutdown_notice(session->http2);
-                nghttp2_submit_ping(session->http2, NGHTTP2_FLAG_NONE, NULL); /* on_ping_answer() goes on */
+                nghttp2_submit_ping(session->http2, NGHTTP2_FLAG_NONE, NULL); /* then on_ping_answer() */
         } else {
                 nghttp2_submit_goaway(session->http2, NGHTTP2_FLAG_NONE, 0, NGHTTP2_NO_ERROR, NULL, 0);
         }

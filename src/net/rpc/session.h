@@ -7,7 +7,7 @@
  *
  *         OPEN ──► HALF_CLOSED (the request is complete) ──► ENDED (trailers sent or received, reset, connection gone)
  *
- * and its owner hears of the end exactly once, through |ended|, after which the pointer is dead.
+ * and its owner is notified of the end exactly once, through |ended|, after which the pointer is invalid.
  *
  * What a peer can grow is bounded by struct rpc_limits; what is beyond ends the stream or, where HTTP/2 says so, the
  * connection. Every form of :authority is accepted (kubelets before 1.26 send the socket path, which nghttp2 by itself
@@ -69,8 +69,8 @@ struct rpc_session_client_options {
 };
 
 /*
- * What a client call reports. |message| has its bytes until it returns, or cancels the call. |ended| comes exactly once
- * and last; |text| is never NULL. Whether there was exactly one message is for the owner of a unary call to check:
+ * The callbacks of a client call. |message| has its bytes until it returns, or cancels the call. |ended| comes exactly
+ * once and last; |text| is never NULL. Whether there was exactly one message is for the owner of a unary call to check:
  * RPC_OK does not say so.
  */
 struct rpc_handlers {
@@ -105,15 +105,15 @@ struct rpc_session *rpc_session_free(struct rpc_session *session);
 
 /*
  * Bytes from the peer. An error means the connection is beyond saving; send what is pending, then close. Violations
- * that HTTP/2 answers with GOAWAY are no error here: once that is sent, rpc_session_is_finished() is true.
+ * that HTTP/2 answers with GOAWAY are not an error here: once that is sent, rpc_session_is_finished() is true.
  */
 int rpc_session_receive(
         struct rpc_session *session, const uint8_t *bytes, size_t size, int64_t now_ms, struct error *err) MUST_USE;
 
 /*
- * The next bytes for the peer, about 64 KiB at most: *ret_bytes is valid until the next call of this function, whatever
- * else the session does. Returns their number, 0 when there is nothing to send now. Call until 0, but not while the
- * peer has yet to take the last: what is not asked for is not made, which bounds what a slow reader costs.
+ * The next bytes for the peer, about 64 KiB at most: *ret_bytes is valid until the next call of this function, even if
+ * the session does other work. Returns their number, 0 when there is nothing to send now. Call until 0, but not while
+ * the peer has yet to take the last: what is not asked for is not made, which bounds what a slow reader costs.
  */
 size_t rpc_session_pending(struct rpc_session *session, const uint8_t **ret_bytes);
 
@@ -122,8 +122,8 @@ int64_t rpc_session_next_deadline(const struct rpc_session *session);
 void rpc_session_expire(struct rpc_session *session, int64_t now_ms);
 
 /*
- * GOAWAY: those streams that are open go on. A server says it in two steps (RFC 9113 6.8), so that requests on the way
- * are served too; once the peer has answered the first, new ones are ignored.
+ * GOAWAY: open streams continue. A server sends it in two steps (RFC 9113 6.8), so that requests on the way are served
+ * too; once the peer has answered the first, new ones are ignored.
  */
 void rpc_session_drain(struct rpc_session *session);
 
@@ -163,15 +163,15 @@ void rpc_call_send(struct rpc_call *call, struct rpc_message *message);
 
 /*
  * Server: like rpc_call_send(), but a message that waits behind the one in transmission is replaced. For streams in
- * which each message stands for the whole (ListAndWatch): a slow reader costs one message, not one a change. Whatever
- * waits is replaced, sent by either function.
+ * which each message stands for the whole (ListAndWatch): a slow reader costs one message, not one a change. A waiting
+ * message of either function is replaced.
  */
 void rpc_call_send_latest(struct rpc_call *call, struct rpc_message *message);
 
-/* Server: trailers after what is queued; |text| may be NULL. The call's owner hears of the end through |ended|. */
+/* Server: trailers after what is queued; |text| may be NULL. The call's owner is notified through |ended|. */
 void rpc_call_finish(struct rpc_call *call, enum rpc_status status, const char *text);
 
-/* Server: called exactly once, when the stream is gone for whatever reason; may be set at most once. */
+/* Server: called exactly once, when the stream is gone for any reason; may be set at most once. */
 void rpc_call_on_ended(struct rpc_call *call, void (*ended)(struct rpc_call *call, void *data), void *data);
 
 /* Client: RST_STREAM CANCEL; |ended| comes with RPC_CANCELLED, from within this call. */

@@ -39,7 +39,8 @@ const char *rpc_status_name(enum rpc_status status);
 enum rpc_status rpc_status_of_error(const struct error *err);
 
 /*
- * What a client must report for an HTTP status without grpc-status, and for a stream reset with an HTTP/2 error code.
+ * The status that a client must report for an HTTP status without grpc-status, and for a stream reset with an HTTP/2
+ * error code.
  */
 enum rpc_status rpc_status_of_http(unsigned int http_status);
 enum rpc_status rpc_status_of_reset(uint32_t http2_error);

@@ -128,7 +128,7 @@ static void test_what_cannot_be_understood_is_named(void **state UNUSED)
         }
 }
 
-/* ---- the verdict ---- */
+/* ---- the outcome ---- */
 
 /* A share of 35 % on a GPU of 132 SMs and 11,411 MiB of it, and everything as it should be. */
 struct scene {
@@ -137,7 +137,7 @@ struct scene {
         struct measure_places places;
         struct measure_memory memory;
         struct granted_measured measured;
-        struct granted_verdict verdict;
+        struct granted_outcome outcome;
 };
 
 static void make(struct scene *scene)
@@ -157,7 +157,7 @@ static void make(struct scene *scene)
 
 static void judge(struct scene *scene)
 {
-        granted_judge(&scene->verdict, &scene->granted, &scene->measured);
+        granted_check(&scene->outcome, &scene->granted, &scene->measured);
 }
 
 static void test_an_allocation_that_is_kept_holds_without_a_word(void **state UNUSED)
@@ -166,9 +166,9 @@ static void test_an_allocation_that_is_kept_holds_without_a_word(void **state UN
 
         make(&scene);
         judge(&scene);
-        assert_true(scene.verdict.holds);
-        assert_int_equal(scene.verdict.n_findings, 0);
-        assert_int_equal(scene.verdict.sms, 46);
+        assert_true(scene.outcome.holds);
+        assert_int_equal(scene.outcome.n_findings, 0);
+        assert_int_equal(scene.outcome.sms, 46);
 }
 
 static void no_mps(struct scene *scene)
@@ -235,10 +235,10 @@ static void test_each_broken_promise_is_named(void **state UNUSED)
                 make(&scene);
                 table[i].change(&scene);
                 judge(&scene);
-                assert_false(scene.verdict.holds);
-                assert_int_equal(scene.verdict.n_findings, 1);
-                assert_true(scene.verdict.findings[0].broken);
-                assert_string_equal(scene.verdict.findings[0].text, table[i].text);
+                assert_false(scene.outcome.holds);
+                assert_int_equal(scene.outcome.n_findings, 1);
+                assert_true(scene.outcome.findings[0].broken);
+                assert_string_equal(scene.outcome.findings[0].text, table[i].text);
         }
 }
 
@@ -270,8 +270,8 @@ static void test_the_tolerance_is_as_documented(void **state UNUSED)
                 make(&scene);
                 table[i](&scene);
                 judge(&scene);
-                assert_true(scene.verdict.holds);
-                assert_int_equal(scene.verdict.n_findings, 0);
+                assert_true(scene.outcome.holds);
+                assert_int_equal(scene.outcome.n_findings, 0);
         }
 }
 
@@ -319,10 +319,10 @@ static void test_what_could_not_be_judged_is_a_remark(void **state UNUSED)
                 make(&scene);
                 table[i].change(&scene);
                 judge(&scene);
-                assert_true(scene.verdict.holds);
-                assert_int_equal(scene.verdict.n_findings, 1);
-                assert_false(scene.verdict.findings[0].broken);
-                assert_string_equal(scene.verdict.findings[0].text, table[i].text);
+                assert_true(scene.outcome.holds);
+                assert_int_equal(scene.outcome.n_findings, 1);
+                assert_false(scene.outcome.findings[0].broken);
+                assert_string_equal(scene.outcome.findings[0].text, table[i].text);
         }
 }
 
@@ -335,8 +335,8 @@ static void test_every_broken_limit_is_reported(void **state UNUSED)
         too_much_memory(&scene);
         too_many_sms(&scene);
         judge(&scene);
-        assert_false(scene.verdict.holds);
-        assert_int_equal(scene.verdict.n_findings, 3);
+        assert_false(scene.outcome.holds);
+        assert_int_equal(scene.outcome.n_findings, 3);
 }
 
 int main(void)
