@@ -167,7 +167,7 @@ def test_a_server_that_is_flooded_writes_at_most_one_warning_a_second(node, clus
             cluster.api.fault('status', verb='create', resource='tokenreviews', code=500)
             time.sleep(0.02)
     seconds = time.monotonic() - begin
-    lines = node.agent.count(' (warn|error) .*who may')
+    lines = node.agent.count(' (warn|error) .*readers')
     print('to strangers:', seen, 'lines:', lines)
     assert seen[401] and seen[503]
     assert 1 <= lines <= 2 * (seconds + 1), 'two causes'

@@ -272,7 +272,9 @@ static void on_listener(uv_poll_t *listener, int status, int events UNUSED)
                 if (fd < 0 && errno == EAGAIN)
                         return;
                 if (fd < 0) {
-                        /* Descriptors or memory are short; the end of a connection takes effect before the next look. */
+                        /*
+                         * Descriptors or memory are short. The end of a connection takes effect before the next look.
+                         */
                         evict_idle(server);
                         pause_listening(server);
                         return;

@@ -121,6 +121,8 @@ static int check_ledger(const struct look *look, struct error *err)
                         devices[claim.n_devices++] = booking.devices[n_seen];
                 n_seen++;
         }
+        if (claim.n_devices == 0)
+                return 0; /* the ledger has nothing of this claim */
         return ledger_claim_fits(look->room->ledger, &claim, look->is_over, (void *)(uintptr_t)look->room, err);
 }
 
