@@ -46,19 +46,19 @@ struct option {
         const char *aliases[3]; /* further flags */
         const char *environment[3];
         const char *key; /* "flags.migStrategy", or NULL: not in the file */
+        /* NULL-terminated, for OPTION_CHOICE, OPTION_LIST and OPTION_NUMBERS; of a string: some of the values */
+        const char *const *choices;
+        const char *fallback;       /* the default, in text; NULL: see option_switches */
+        const char *argument;       /* the placeholder in --help: "PATH" */
+        const char *help;           /* one line */
+        size_t offset;              /* of the member in struct config */
+        const unsigned int *values; /* by position among |choices|; NULL: the position itself */
         enum option_type type;
+        enum option_member member;
+        unsigned int bit;
         bool grants_root; /* its user can become root on the node: with config-keys-from-flags-only not from the file */
         bool is_below_kubelet; /* the default moves with --kubelet-root */
         bool is_quiet;         /* left out of the printed configuration while it is false */
-        /* NULL-terminated, for OPTION_CHOICE, OPTION_LIST and OPTION_NUMBERS; of a string: some of the values */
-        const char *const *choices;
-        const char *fallback; /* the default, in text; NULL: see option_switches */
-        const char *argument; /* the placeholder in --help: "PATH" */
-        const char *help;     /* one line */
-        enum option_member member;
-        size_t offset; /* of the member in struct config */
-        unsigned int bit;
-        const unsigned int *values; /* by position among |choices|; NULL: the position itself */
 };
 
 /* The offset of |member|, which must have the type |expected|, or be as large (an enum): else it does not compile. */

@@ -30,7 +30,6 @@ enum schema_type {       /* and the type of the member that it fills */
 /* A row is all there is of a key: reading, JSON Schema and printing follow from it. */
 struct schema_key {
         const char *name;
-        enum schema_type type;
         size_t offset; /* of the member in the struct of the mapping */
         size_t size;   /* of the member */
         size_t has;    /* offset of a bool: the file has the key; 0: none */
@@ -39,13 +38,14 @@ struct schema_key {
         const char *const *choices; /* NULL-terminated */
         /* The numbers that SCHEMA_CHOICE (by position) and SCHEMA_BOOL (false, true) store; NULL: 0, 1, … */
         const unsigned int *values;
-        unsigned int least;
-        unsigned int most;
         const char *needed; /* NULL: may be absent; else what follows "<name> is missing" and "empty" */
         const char *zero;   /* SCHEMA_MEMORY: NULL, or 0 is refused, and this is what follows "0, at least 1 MiB" */
-        bool is_pointer;    /* the member is a pointer to the value, NULL while absent */
-        bool is_quiet;      /* left out of the printed configuration while it is 0, false, empty or absent */
         const char *help;
+        enum schema_type type;
+        unsigned int least;
+        unsigned int most;
+        bool is_pointer; /* the member is a pointer to the value, NULL while absent */
+        bool is_quiet;   /* left out of the printed configuration while it is 0, false, empty or absent */
 };
 
 struct schema_object {

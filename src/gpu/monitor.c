@@ -43,11 +43,11 @@ struct gpu_monitor {
         uv_timer_t timer;             /* until something is due */
 
         /* The driver that was read. */
-        bool was_away; /* since the last good reading, the driver was replaced or was unusable */
-        bool has_mark;
         struct driver_mark mark; /* of the driver that was read last */
         struct driver_gpus gpus;
         unsigned int nvml_count;
+        bool was_away; /* since the last good reading, the driver was replaced or was unusable */
+        bool has_mark;
         uint64_t empty_since_ms; /* since when all GPUs are gone; 0: they are not */
         uint64_t recount_at_ms; /* when to open NVML again because it counts other GPUs than the kernel; HEALTH_NEVER */
         uint64_t recount_ms;
@@ -55,21 +55,21 @@ struct gpu_monitor {
         /* Reading. */
         struct monitor_reading *reading; /* NULL: none, or only such as were overtaken */
         struct list overtaken;           /* readings that a GPU, or a pair of them, holds up */
-        bool is_patient;                 /* the next one waits for the slow ones, so that they are read at all */
-        bool has_answers;                /* what is being read answers all rescans so far */
         uint64_t read_since_ms;
         uint64_t overtake_at_ms; /* when to see what the reading is in */
         uint64_t retry_ms;
+        bool is_patient;  /* the next one waits for the slow ones, so that they are read at all */
+        bool has_answers; /* what is being read answers all rescans so far */
 
         /* Reporting. */
         bool is_out;       /* all units were reported as unhealthy, since NVML cannot be used */
-        char *reported;    /* why it cannot, as it was reported last; NULL: it can */
         bool must_report;  /* report the inventory, even if it has not changed */
         bool owes_answer;  /* to a rescan */
         bool holds_report; /* the inventory is reported when its GPUs are registered for events, or after SLOW_MS */
+        bool wants_pause;
+        char *reported; /* why NVML cannot be used, as it was reported last; NULL: it can */
         uint64_t held_since_ms;
 
-        bool wants_pause;
         void (*closed)(void *data);
         void *closed_data;
 };

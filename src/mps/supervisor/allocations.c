@@ -366,8 +366,19 @@ void mps_allocations_reconcile(struct mps_allocations *allocations)
         allocations_arm(allocations);
 }
 
+/* A partition ends with the process that created it, and that may have ended since it answered. */
+static void fail_if_ended(struct request *request, const struct allocation_entry *entry)
+{
+        const char *name = entry->value.request.daemon;
+        const struct mps_daemon *daemon = mps_daemons_find(request->allocations->daemons, name);
+
+        if (request->kind == REQUEST_ALLOCATION && request->err.kind == ERROR_NONE && request->allocation.partition &&
+                !(daemon && is_current(daemon, &entry->value)))
+                error_raise(&request->err, ERROR_UNAVAILABLE, "MPS daemon '%s' has ended", name);
+}
+
 /* A caller gets the error and retries by itself, so only an entry that was created before is retried here. */
-void allocations_note_outcome(const struct request *request)
+void allocations_note_outcome(struct request *request)
 {
         struct mps_allocations *allocations = request->allocations;
         struct allocation_entry *entry =
@@ -376,6 +387,7 @@ void allocations_note_outcome(const struct request *request)
 
         if (!entry)
                 return;
+        fail_if_ended(request, entry);
         if (request->err.kind == ERROR_NONE) {
                 entry->failures = 0;
                 entry->due_ms = 0;

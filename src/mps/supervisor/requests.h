@@ -55,7 +55,7 @@ void allocations_made(struct request *request, const struct mps_record_daemon *p
 /* |err| NULL: it is gone. Ends the request. */
 void allocations_removed(struct request *request, const struct error *err);
 /* The answer of |request| is delivered now: arranges for the retry after an error. */
-void allocations_note_outcome(const struct request *request);
+void allocations_note_outcome(struct request *request);
 
 /* requests.c */
 void requests_done(struct mps_allocations *allocations);

@@ -207,7 +207,7 @@ static int kubeconfig_take_list(const struct reading *reading, const json_t *exe
 static int take_arguments(
         const struct reading *reading, const json_t *exec, struct exec_plugin_spec *spec, struct error *err)
 {
-        const json_t *list;
+        const json_t *list = NULL;
 
         if (kubeconfig_take_list(reading, exec, "args", EXEC_PLUGIN_ARGUMENTS, &list, err) < 0)
                 return -1;
@@ -225,7 +225,7 @@ static int take_arguments(
 static int take_variables(
         const struct reading *reading, const json_t *exec, struct exec_plugin_spec *spec, struct error *err)
 {
-        const json_t *list;
+        const json_t *list = NULL;
 
         if (kubeconfig_take_list(reading, exec, "env", EXEC_PLUGIN_VARIABLES, &list, err) < 0)
                 return -1;

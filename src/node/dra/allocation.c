@@ -125,9 +125,10 @@ static void on_claimed(const struct error *failure, const struct ledger_claimed 
         struct error err;
 
         for (size_t i = 0; !failure && i < allocating->made->n_results; i++) {
-                size_t of = allocating->booking.of[i];
+                const size_t of = allocating->booking.of[i];
+                const bool is_booked = claimed && of != DRA_NOT_BOOKED;
 
-                if (fill_result(allocating, i, of == DRA_NOT_BOOKED ? &nothing : &claimed[of], &err) < 0)
+                if (fill_result(allocating, i, is_booked ? &claimed[of] : &nothing, &err) < 0)
                         failure = &err;
         }
         allocating_finish(allocating, failure);
