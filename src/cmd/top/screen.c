@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/library.h"
+#include "cmd/top/view.h"
 
 /*
  * ncurses, loaded when a screen is wanted: no other command has its start and its memory. What is used of it is
@@ -46,6 +47,9 @@ struct ncurses {
         int (*wrefresh)(struct _win_st *window);
         struct _win_st **stdscr; /* set by newterm() */
 };
+
+/* ncurses sees a terminal that changed its size just before the wait for a key only when that wait is over. */
+#define RESIZE_MS 1000U
 
 #define SYMBOL(name) LIBRARY_SYMBOL(struct ncurses, name, #name)
 
@@ -174,6 +178,14 @@ void top_screen_show(const struct top_screen *screen, const struct top_lines *li
 
 int top_screen_key(const struct top_screen *screen, unsigned int ms)
 {
-        screen->curses.wtimeout(screen->window, (int)ms);
-        return screen->curses.wgetch(screen->window);
+        int key;
+
+        do {
+                const unsigned int wait_ms = MIN(ms, RESIZE_MS);
+
+                screen->curses.wtimeout(screen->window, (int)wait_ms);
+                key = screen->curses.wgetch(screen->window);
+                ms -= wait_ms;
+        } while (key == TOP_KEY_NONE && ms > 0);
+        return key;
 }
