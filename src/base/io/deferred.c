@@ -27,11 +27,6 @@ void deferred_schedule(struct deferred *deferred)
                 uv_idle_start(&deferred->idle, on_deferred_idle);
 }
 
-void deferred_cancel(struct deferred *deferred)
-{
-        uv_idle_stop(&deferred->idle);
-}
-
 bool deferred_is_scheduled(const struct deferred *deferred)
 {
         return uv_is_active((const uv_handle_t *)&deferred->idle);

@@ -23,7 +23,6 @@ void deferred_init(struct deferred *deferred, uv_loop_t *loop, void (*run)(void 
 /* Out of |run| itself: it runs again in the next turn, after what is ready then. Nothing after deferred_close(). */
 void deferred_schedule(struct deferred *deferred);
 
-void deferred_cancel(struct deferred *deferred);
 bool deferred_is_scheduled(const struct deferred *deferred);
 
 /* Runs it now if it is scheduled, and then not at the end of the turn. */

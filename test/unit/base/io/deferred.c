@@ -109,16 +109,6 @@ static void test_it_may_schedule_itself_for_the_next_turn(void **state)
         assert_int_equal(f->n_runs, 3);
 }
 
-static void test_cancelled_it_does_not_run(void **state)
-{
-        struct fixture *f = *state;
-
-        deferred_schedule(&f->deferred);
-        deferred_cancel(&f->deferred);
-        uv_run(&f->loop, UV_RUN_DEFAULT);
-        assert_int_equal(f->n_runs, 0);
-}
-
 static void test_flushed_it_runs_at_once_and_only_if_it_was_scheduled(void **state)
 {
         struct fixture *f = *state;
@@ -151,7 +141,6 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_it_runs_once_however_often_it_is_scheduled, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_it_runs_after_all_that_is_due_in_this_turn, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_it_may_schedule_itself_for_the_next_turn, set_up, tear_down),
-                cmocka_unit_test_setup_teardown(test_cancelled_it_does_not_run, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_flushed_it_runs_at_once_and_only_if_it_was_scheduled, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_closed_it_does_not_run, set_up, tear_down),
