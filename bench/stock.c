@@ -74,7 +74,7 @@ static void shuffle_ids(struct stock *stock)
 void stock_init(struct stock *stock, size_t n_gpus, enum sharing_strategy strategy, unsigned int replicas)
 {
         *stock = (struct stock){
-                .config = {.path = "bench", .mps_root = "/run/nvidia/mps", .device_lists = DEVICE_LIST_ENVVAR}};
+                .config = {.path = "bench", .mps.root = "/run/nvidia/mps", .devices.lists = DEVICE_LIST_ENVVAR}};
         stock->section = (struct sharing_section){
                 .strategy = strategy,
                 .provisioning = PROVISIONING_WEIGHTED,

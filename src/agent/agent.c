@@ -244,7 +244,7 @@ static int start_modules(struct agent_program *program, struct error *err)
                 .health = &agent->health,
                 .data = agent};
         struct agent_rollout_options rollout = {.loop = &agent->loop,
-                .mps_directory = config->mps_directory,
+                .mps_directory = config->mps.directory,
                 .on_reported = on_change_reported,
                 .data = agent};
         const struct agent_api_options api = {
@@ -252,15 +252,15 @@ static int start_modules(struct agent_program *program, struct error *err)
         struct kube_client *client;
         struct plugins_options plugins = {
                 .loop = &agent->loop,
-                .kubelet_socket = config->kubelet_socket,
+                .kubelet_socket = config->kubelet.socket,
                 .health = &agent->health,
                 .on_stranded = agent_serving_stranded,
                 .on_serving = agent_serving_changed,
                 .data = &program->serving,
         };
         const struct gpu_monitor_options monitor = {
-                .library = config->nvml_library,
-                .paths = {.system_root = config->system_root, .driver_root = config->driver_root_ctr},
+                .library = config->driver.nvml_library,
+                .paths = {.system_root = config->system_root, .driver_root = config->driver.mounted_root},
                 .discovery = node_platform_choice(config),
                 .policy = agent_plans_policy(&program->plans),
                 .on_inventory = agent_plans_on_inventory,
@@ -270,7 +270,7 @@ static int start_modules(struct agent_program *program, struct error *err)
                 .on_unheard = agent_gpus_on_unheard,
                 .on_hang = agent_gpus_on_hang,
                 /* Samples are read from the metrics port alone. */
-                .sample_ms = *config->metrics_address ? config->usage_seconds * UINT64_C(1000) : 0,
+                .sample_ms = *config->metrics.address ? config->metrics.usage_seconds * UINT64_C(1000) : 0,
                 .on_samples = agent_gpus_on_samples,
                 .data = agent,
         };
@@ -281,8 +281,8 @@ static int start_modules(struct agent_program *program, struct error *err)
         agent->monitor = gpu_monitor_new(&agent->loop, &monitor);
         agent->api = agent_api_new(&api);
         client = agent_api_client(agent->api);
-        agent->watch = client ? node_watch_new(client, config->node_name) : NULL;
-        agent->events = node_events_new(&agent->loop, client, config->node_name, config->events);
+        agent->watch = client ? node_watch_new(client, config->node.name) : NULL;
+        agent->events = node_events_new(&agent->loop, client, config->node.name, config->node.events);
         ledger.events = agent->events;
         ledger.client = client;
         if (ledger_new(&agent->ledger, &ledger, err) < 0)
@@ -297,7 +297,7 @@ static int start_modules(struct agent_program *program, struct error *err)
         agent_page_begin(&program->page);
         /* agent_config_connect() may replace the settings. */
         cluster = (struct agent_config_cluster){
-                client, config->node_name, agent->watch, agent->events, client && config->config_annotations};
+                client, config->node.name, agent->watch, agent->events, client && config->node.config_annotations};
         if (agent_config_connect(agent->configs, &cluster, err) < 0)
                 return -1;
         if (agent_config_is_waiting(agent->configs)) /* kubelet waits for the API server, too */

@@ -137,7 +137,7 @@ void agent_cdi_follow(struct agent_cdi *cdi, struct generation *generation, bool
 {
         cdi->generation = generation;
         if (cdi->is_serving && (uses_cdi(generation->plan) || has_claims))
-                watch_folder(cdi, generation->plan->config->cdi_root);
+                watch_folder(cdi, generation->plan->config->cdi.root);
         follow_lacking(cdi);
 }
 

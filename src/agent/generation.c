@@ -11,9 +11,9 @@ static int check_imex(
         static const char text[] = "IMEX channel 0 is to be given to containers, but its device node "
                                    "/dev/nvidia-caps-imex-channels/channel0 is not there";
 
-        if (!config->has_imex_channel || (inventory->nodes & NODE_IMEX_CHANNEL))
+        if (!config->devices.has_imex_channel || (inventory->nodes & NODE_IMEX_CHANNEL))
                 return 0;
-        if (config->imex_required)
+        if (config->devices.imex_required)
                 return error_set(err, ERROR_NOT_FOUND, "%s (imex.required: false would go on without)", text);
         LOG_AT(warnings, text);
         return 0;
@@ -40,7 +40,7 @@ int generation_new(struct generation **ret, struct settings *settings, struct in
 static unsigned int nodes_there(const struct generation *generation)
 {
         const struct config *config = generation->settings->config;
-        const struct gpu_paths paths = {.system_root = config->system_root, .driver_root = config->driver_root_ctr};
+        const struct gpu_paths paths = {.system_root = config->system_root, .driver_root = config->driver.mounted_root};
 
         return nodes_find(&paths);
 }

@@ -35,19 +35,19 @@ struct agent_labels *agent_labels_new(
         struct agent_labels *labels;
         const struct labels_publisher_options publisher = {
                 .loop = loop,
-                .output = config->labels_output,
-                .file = config->labels_file,
+                .output = config->node.labels_output,
+                .file = config->node.labels_file,
                 .client = client,
                 .watch = watch,
-                .node = config->node_name,
-                .scope = config->labels_output == LABELS_FILE ? ""
-                         : client                             ? kube_client_scope(client)
-                                                              : NULL,
-                .pod = config->pod_name,
+                .node = config->node.name,
+                .scope = config->node.labels_output == LABELS_FILE ? ""
+                         : client                                  ? kube_client_scope(client)
+                                                                   : NULL,
+                .pod = config->node.pod_name,
                 .refresh_ms = LABELS_REFRESH_MS,
         };
 
-        if (!can_publish(config->labels_output, client))
+        if (!can_publish(config->node.labels_output, client))
                 return NULL;
         labels = xcalloc(1, sizeof(*labels));
         labels->started = time(NULL);

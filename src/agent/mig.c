@@ -574,7 +574,7 @@ struct agent_mig *agent_mig_new(const struct agent_mig_options *options)
         const struct mig_run_options run = {
                 .loop = options->loop,
                 .program = *config->mig.program ? config->mig.program : "/proc/self/exe",
-                .reading = mig_run_reading(&arena, config->driver_root_ctr, config->nvml_library),
+                .reading = mig_run_reading(&arena, config->driver.mounted_root, config->driver.nvml_library),
                 .file = config->mig.file,
                 .state_directory = config->mig.state_directory,
                 .mode_change = WITHOUT_RESET,
@@ -584,7 +584,7 @@ struct agent_mig *agent_mig_new(const struct agent_mig_options *options)
         const struct mig_labels_options labels = {
                 .client = options->client,
                 .watch = options->watch,
-                .node = config->node_name,
+                .node = config->node.name,
                 .changed = on_mig_labels,
                 .data = mig,
         };

@@ -67,7 +67,7 @@ static char *page_write_metrics(void *data)
         usage.inventory = agent_plans_inventory(agent->plans);
         usage.labels = page->pod_labels;
         metrics.usage = &usage;
-        metrics.dcgm_host = config->metrics_dcgm ? config->node_name : NULL;
+        metrics.dcgm_host = config->metrics.dcgm ? config->node.name : NULL;
         metrics.events = node_events_counts(agent->events);
         metrics.hangs = hangs;
         metrics.n_hangs = gpu_monitor_hangs(agent->monitor, hangs);
@@ -90,7 +90,7 @@ static char *page_write_node(bool has_history, bool has_processes, void *data)
         const struct device_list **lists =
                 ARENA_ARRAY(&scratch, const struct device_list *, plan ? plan->n_resources : 0);
         struct node_facts facts = {.agent = WARPSHARE_VERSION,
-                .node = *config->node_name ? config->node_name : NULL,
+                .node = *config->node.name ? config->node.name : NULL,
                 .inventory = agent_plans_inventory(agent->plans),
                 .plan = plan,
                 .lists = lists,
@@ -156,27 +156,27 @@ static void open_port(struct agent_page *page)
 {
         const struct config *config = agent_plans_config(page->agent->plans);
         const struct http_server_tls tls = {
-                .certificate = *config->metrics_tls_certificate ? config->metrics_tls_certificate : NULL,
-                .key = *config->metrics_tls_key ? config->metrics_tls_key : NULL};
+                .certificate = *config->metrics.tls_certificate ? config->metrics.tls_certificate : NULL,
+                .key = *config->metrics.tls_key ? config->metrics.tls_key : NULL};
         const struct metrics_http_options options = {
                 .loop = &page->agent->loop,
-                .address = config->metrics_address,
+                .address = config->metrics.address,
                 .metrics = page_write_metrics,
                 .node = page_write_node,
                 .unhealthy_reason = find_problem,
-                .ask = config->metrics_authorization ? ask_access : NULL,
+                .ask = config->metrics.authorization ? ask_access : NULL,
                 .cancel = cancel_access,
-                .tls = config->metrics_tls ? &tls : NULL,
+                .tls = config->metrics.tls ? &tls : NULL,
                 .on_tls_trouble = page_on_tls_trouble,
-                .asks_local = config->metrics_authorization == METRICS_ASK_ALL,
-                .node_is_open = config->metrics_node_page == NODE_PAGE_OPEN,
+                .asks_local = config->metrics.authorization == METRICS_ASK_ALL,
+                .node_is_open = config->metrics.node_page == NODE_PAGE_OPEN,
                 .data = page,
         };
         struct error err;
 
         if (!*options.address)
                 return;
-        if (config->metrics_authorization && !page->access)
+        if (config->metrics.authorization && !page->access)
                 page->access = agent_access_new(agent_api_client(page->agent->api));
         if (metrics_http_new(&page->http, &options, &err) < 0) {
                 LOG_AT(agent_retry_has_failed(&page->retry) ? LOG_DEBUG : LOG_ERROR,
@@ -193,11 +193,11 @@ static void watch_pod_labels(struct agent_page *page, const struct config *confi
 {
         struct kube_client *client = agent_api_client(page->agent->api);
 
-        if (!*config->metrics_address || !config->metrics_pod_labels[0])
+        if (!*config->metrics.address || !config->metrics.pod_labels[0])
                 return;
-        if (client && *config->node_name)
+        if (client && *config->node.name)
                 page->pod_labels = node_pod_labels_new(
-                        client, config->node_name, config->metrics_pod_labels, config->metrics_pod_label_names);
+                        client, config->node.name, config->metrics.pod_labels, config->metrics.pod_label_names);
         else
                 log_warn(
                         "metrics have no labels of pods: there is no API server, or no name of the node (--node-name)");

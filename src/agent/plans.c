@@ -356,9 +356,10 @@ void agent_plans_on_health(const char *uuid, bool healthy, const char *reason, u
 /* Warns about options that only the start of the monitor or of the DRA driver reads. */
 static void warn_of_late_options(const struct config *before, const struct config *config)
 {
-        if (strcmp(before->driver_root_ctr, config->driver_root_ctr) != 0)
+        if (strcmp(before->driver.mounted_root, config->driver.mounted_root) != 0)
                 log_warn("a new container driver root takes effect at the next start",
-                        LOG_STR("in_force", before->driver_root_ctr), LOG_STR("configured", config->driver_root_ctr));
+                        LOG_STR("in_force", before->driver.mounted_root),
+                        LOG_STR("configured", config->driver.mounted_root));
         if (strcmp(before->dra.driver_name, config->dra.driver_name) != 0)
                 log_warn("a new name of the DRA driver takes effect at the next start",
                         LOG_STR("in_force", before->dra.driver_name), LOG_STR("configured", config->dra.driver_name));

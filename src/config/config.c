@@ -11,7 +11,7 @@
 
 /* The defaults of the keys; those of options are in their table. */
 static const struct config config_initial = {
-        .recover = true,
+        .health.recover = true,
         .dra = {.whole = true,
                 .mps = true,
                 .slots = 4,
@@ -142,10 +142,10 @@ static int check_mps_root(const struct config_reading *reading, struct error *er
         struct config *config = reading->config;
         const struct sharing_section *section = config->sharing.mps;
 
-        if (*config->mps_root || (!section && !(config->dra.enabled && config->dra.mps)))
+        if (*config->mps.root || (!section && !(config->dra.enabled && config->dra.mps)))
                 return 0;
         if (reading->options->is_read_only) {
-                config->mps_root = "/run/nvidia/mps";
+                config->mps.root = "/run/nvidia/mps";
                 if (reading->warn)
                         reading->warn(arena_printf(reading->arena,
                                               "%s: no mpsRoot is set, so /run/nvidia/mps is assumed; an agent needs "
@@ -167,26 +167,26 @@ static int check_node_taint_and_condition(const struct config *config, struct ar
 {
         struct node_taint taint;
 
-        if (*config->node_condition && node_condition_check(config->node_condition, err) < 0)
+        if (*config->node.condition && node_condition_check(config->node.condition, err) < 0)
                 return error_prefix(err, "--node-condition");
-        if (*config->node_taint && node_taint_parse(&taint, arena, config->node_taint, err) < 0)
+        if (*config->node.taint && node_taint_parse(&taint, arena, config->node.taint, err) < 0)
                 return error_prefix(err, "--node-taint");
         return 0;
 }
 
 static int check_tls(const struct config *config, struct error *err)
 {
-        if (!*config->metrics_tls_certificate != !*config->metrics_tls_key)
+        if (!*config->metrics.tls_certificate != !*config->metrics.tls_key)
                 return error_set(err, ERROR_INVALID,
                         "--metrics-tls-certificate and --metrics-tls-key belong together: give both, or neither and one is made");
-        if (*config->metrics_tls_certificate && !config->metrics_tls)
+        if (*config->metrics.tls_certificate && !config->metrics.tls)
                 return error_set(err, ERROR_INVALID, "--metrics-tls-certificate is for --metrics-tls");
         return 0;
 }
 
 static int name_pod_labels(struct config *config, struct arena *arena, struct error *err)
 {
-        if (pod_labels_name(&config->metrics_pod_label_names, arena, config->metrics_pod_labels, err) < 0)
+        if (pod_labels_name(&config->metrics.pod_label_names, arena, config->metrics.pod_labels, err) < 0)
                 return error_prefix(err, "--metrics-pod-labels");
         return 0;
 }
@@ -207,9 +207,9 @@ int config_build_text(const struct option_set *options, const struct config_text
         if (config_read_file(&reading, text, path, err) < 0 || config_options_store(&reading, err) < 0)
                 return -1;
         config->path = arena_strdup(arena, text ? text->name : path);
-        config->device_lists_are_default = !config_option_set(&reading, "device-list-strategy") && !options->drop_in;
-        if (!*config->dev_root)
-                config->dev_root = config->driver_root;
+        config->devices.lists_are_default = !config_option_set(&reading, "device-list-strategy") && !options->drop_in;
+        if (!*config->driver.dev_root)
+                config->driver.dev_root = config->driver.root;
         if (!*config->dra.instance)
                 config->dra.instance = NULL;
         if (check_driver_name(config->dra.driver_name, err) < 0 || check_mps_root(&reading, err) < 0 ||
@@ -231,7 +231,7 @@ bool config_adds_cdi(const struct config *config)
         const struct sharing_section *sections[] = {config->sharing.mps, config->sharing.time_slicing};
 
         for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
-                if (config->device_lists_are_default && sections[i] &&
+                if (config->devices.lists_are_default && sections[i] &&
                         (sections[i]->scope == SCOPE_INDIVIDUAL || sections[i]->provisioning == PROVISIONING_DECLARED))
                         return true;
         return false;

@@ -267,82 +267,121 @@ struct config_dra {
         const char *instance; /* UID of this pod; NULL: none */
 };
 
-/* "health", ours: what an Xid means for the GPU, against the table in gpu/xid.h. */
+/* "health.xids": what an Xid means for the GPU, against the table in gpu/xid.h. */
 struct xid_rule {
         unsigned int xid;
         bool unhealthy;
         int line;
 };
 
-struct config {
-        const char *path;        /* of the file, "" without one; or the name of a text */
-        bool config_annotations; /* the node says which configuration is in force: node/config/report.h */
-        bool fail_on_init_error;
-        enum mig_strategy mig_strategy;
-        enum discovery_strategy discovery;
-        const char *driver_root;     /* on the host */
-        const char *dev_root;        /* on the host; the driver root where it is not set */
-        const char *driver_root_ctr; /* where the driver root is mounted here */
-        const char *mps_root;        /* on the host, "" unset */
-        const char *mps_directory;   /* where the MPS root is mounted here: "/mps" */
-        bool mps_pipes_writable;     /* for tenants, who by default may connect and no more */
-        const char *mps_control;     /* the program nvidia-cuda-mps-control: a name that is looked up, or a path */
-        const char *pod_resources;   /* kubelet's socket that lists which container holds what */
+/* The driver: where it is installed, and what is read of it. */
+struct config_driver {
+        const char *root;         /* on the host */
+        const char *dev_root;     /* on the host; the driver root where it is not set */
+        const char *mounted_root; /* where the driver root is mounted here */
+        const char *nvml_library; /* "" : found by the driver root */
+};
 
-        unsigned int device_lists;     /* DEVICE_LIST_* */
-        bool device_lists_are_default; /* none was named, nor was a program of NVIDIA's name started */
+struct config_mps {
+        const char *root;      /* on the host, "" unset */
+        const char *directory; /* where the MPS root is mounted here: "/mps" */
+        bool pipes_writable;   /* for tenants, who by default may connect and no more */
+        const char *control;   /* the program nvidia-cuda-mps-control: a name that is looked up, or a path */
+};
+
+/* How the devices of a container reach it, and which it gets beside GPUs. */
+struct config_devices {
+        unsigned int lists;     /* DEVICE_LIST_* */
+        bool lists_are_default; /* none was named, nor was a program of NVIDIA's name started */
         enum id_strategy id_strategy;
         unsigned int extras; /* EXTRA_*: enabled */
-        bool pass_device_specs;
+        bool pass_specs;
         bool has_imex_channel; /* channel 0 is to be given to every container; no other is legal */
         bool imex_required;    /* an error when its device node is missing, instead of a warning */
+};
 
-        const char *cdi_annotation_prefix;
-        const char *cdi_hook_path;            /* on the host */
-        const char *const *cdi_feature_flags; /* NULL-terminated; unknown ones mean nothing */
-        const char *const *cdi_disable_hooks; /* NULL-terminated; "all" */
-        const char *cdi_root;                 /* where the specifications go: "/var/run/cdi" */
+struct config_cdi {
+        const char *annotation_prefix;
+        const char *hook_path;            /* on the host */
+        const char *const *feature_flags; /* NULL-terminated; unknown ones mean nothing */
+        const char *const *disable_hooks; /* NULL-terminated; "all" */
+        const char *root;                 /* where the specifications go: "/var/run/cdi" */
+};
 
-        enum placement placement; /* the default of shared resources */
-        struct sharing sharing;
-        const struct resource_pattern *gpu_patterns;
-        size_t n_gpu_patterns;
-        const struct resource_pattern *mig_patterns;
-        size_t n_mig_patterns;
+/* "resources", for GPUs and for MIG devices. */
+struct config_patterns {
+        const struct resource_pattern *gpu;
+        size_t n_gpu;
+        const struct resource_pattern *mig;
+        size_t n_mig;
+};
 
+/* "health", ours. */
+struct config_health {
         const struct xid_rule *xid_rules;
         size_t n_xid_rules;
         bool counts_remaps; /* health.pendingRowRemap is "unhealthy" */
         /* a unit that probes find well returns; false: it stays away until a restart, as in NVIDIA's plugin */
         bool recover;
-        bool metrics_dcgm; /* metrics of GPUs under dcgm-exporter's names, too */
-        bool metrics_tls;
-        enum metrics_asked metrics_authorization; /* whom the API server has to let read metrics */
-        enum node_page_reader metrics_node_page;
-        unsigned int usage_seconds;          /* between readings of who uses what; 0: none */
-        const char *metrics_tls_certificate; /* "", both: one is made */
-        const char *metrics_tls_key;
-        const char *const *metrics_pod_labels;      /* keys, NULL-terminated: labels of pods that metrics repeat */
-        const char *const *metrics_pod_label_names; /* there, in the same order */
+};
 
+struct config_metrics {
+        const char *address;        /* net/metrics/http.h; "": no metrics */
+        bool dcgm;                  /* metrics of GPUs under dcgm-exporter's names, too */
+        unsigned int usage_seconds; /* between readings of who uses what; 0: none */
+        bool tls;
+        const char *tls_certificate; /* "", both: one is made */
+        const char *tls_key;
+        enum metrics_asked authorization; /* whom the API server has to let read metrics */
+        enum node_page_reader node_page;
+        const char *const *pod_labels;      /* keys, NULL-terminated: labels of pods that metrics repeat */
+        const char *const *pod_label_names; /* there, in the same order */
+};
+
+struct config_kubelet {
+        const char *socket;        /* "" : never register */
+        const char *pod_resources; /* its socket that lists which container holds what */
+};
+
+/* The node and its pod of the agent as objects of the cluster, and what is written about the node. */
+struct config_node {
+        const char *name;        /* "": unknown */
+        const char *pod_name;    /* "": unknown */
+        const char *kubeconfig;  /* "": the pod's service account */
+        const char *condition;   /* its type; "": none */
+        const char *taint;       /* config/node_taint.h; "": none */
+        bool config_annotations; /* the node says which configuration is in force: node/config/report.h */
+        enum events_about events;
+        enum labels_output labels_output;
+        const char *labels_file;
+};
+
+struct config_log {
+        const char *level;  /* debug | info | warn | error */
+        const char *format; /* text | json | klog */
+};
+
+struct config {
+        const char *path; /* of the file, "" without one; or the name of a text */
+        bool fail_on_init_error;
+        enum mig_strategy mig_strategy;
+        enum discovery_strategy discovery;
+        struct config_driver driver;
+        struct config_mps mps;
+        struct config_devices devices;
+        struct config_cdi cdi;
+        enum placement placement; /* the default of shared resources */
+        struct sharing sharing;
+        struct config_patterns patterns;
+        struct config_health health;
+        struct config_metrics metrics;
         struct config_discovery discovery_flags;
         struct config_dra dra;
         struct config_mig mig;
-
-        const char *kubelet_socket;  /* "" : never register */
-        const char *nvml_library;    /* "" : found by the driver root */
-        const char *system_root;     /* "": /dev, /proc, /sys and the mpsRoot of doctor are below it */
-        const char *metrics_address; /* net/metrics/http.h; "": no metrics */
-        const char *node_name;       /* "": unknown */
-        const char *kubeconfig;      /* "": the pod's service account */
-        const char *node_condition;  /* its type; "": none */
-        const char *node_taint;      /* config/node_taint.h; "": none */
-        const char *pod_name;        /* "": unknown */
-        enum labels_output labels_output;
-        enum events_about events;
-        const char *labels_file;
-        const char *log_level;  /* debug | info | warn | error */
-        const char *log_format; /* text | json | klog */
+        struct config_kubelet kubelet;
+        struct config_node node;
+        const char *system_root; /* "": /dev, /proc, /sys and the mpsRoot of doctor are below it */
+        struct config_log log;
 };
 
 /* Receives warnings: what was ignored or replaced, with its place. Each text is one sentence without a full stop. */

@@ -45,9 +45,9 @@ static json_t *print_xids(const struct config *config)
         json_t *xids = json_object();
         char number[16];
 
-        for (size_t i = 0; i < config->n_xid_rules; i++) {
-                snprintf(number, sizeof(number), "%u", config->xid_rules[i].xid);
-                json_object_set_new(xids, number, text(xid_action_words[config->xid_rules[i].unhealthy]));
+        for (size_t i = 0; i < config->health.n_xid_rules; i++) {
+                snprintf(number, sizeof(number), "%u", config->health.xid_rules[i].xid);
+                json_object_set_new(xids, number, text(xid_action_words[config->health.xid_rules[i].unhealthy]));
         }
         return xids;
 }
@@ -279,9 +279,9 @@ char *config_print(const struct config *config)
         const struct sharing_section *mps = config->sharing.mps;
         _free_ char *printed = NULL;
 
-        put_last_pattern(resources, "gpus", config->gpu_patterns, config->n_gpu_patterns);
+        put_last_pattern(resources, "gpus", config->patterns.gpu, config->patterns.n_gpu);
         if (config->mig_strategy == MIG_STRATEGY_SINGLE)
-                put_last_pattern(resources, "mig", config->mig_patterns, config->n_mig_patterns);
+                put_last_pattern(resources, "mig", config->patterns.mig, config->patterns.n_mig);
         if (mps && mps->provisioning != PROVISIONING_DECLARED)
                 json_object_del(json_object_get(json_object_get(json, "sharing"), "mps"), "declaredOvercommit");
         json_object_set_new(json, "process", print_process(config));

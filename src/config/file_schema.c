@@ -164,9 +164,9 @@ static const struct schema_object pattern_object = {KEYS(pattern_keys), .size = 
         .line = offsetof(struct resource_pattern, line), .exact = true};
 
 static const struct schema_key resources_keys[] = {
-        LIST("gpus", config, gpu_patterns, n_gpu_patterns, &pattern_object,
+        LIST("gpus", config, patterns.gpu, patterns.n_gpu, &pattern_object,
                 "names for GPUs by product; the first that matches counts"),
-        LIST("mig", config, mig_patterns, n_mig_patterns, &pattern_object,
+        LIST("mig", config, patterns.mig, patterns.n_mig, &pattern_object,
                 "names for MIG devices by profile; the first that matches counts", .is_quiet = true),
 };
 static const struct schema_object resources_object = {KEYS(resources_keys)};
@@ -257,12 +257,12 @@ static const struct schema_object dra_object = {.options = "dra.", KEYS(dra_keys
 /* ---- the rest ---- */
 
 static const struct schema_key health_keys[] = {
-        ROW("xids", XIDS, offsetof(struct config, xid_rules), sizeof(void *),
+        ROW("xids", XIDS, offsetof(struct config, health.xid_rules), sizeof(void *),
                 "what an Xid means for its GPU, by number: ignore or unhealthy",
-                .count = offsetof(struct config, n_xid_rules)),
-        BOOL("recover", config, recover,
+                .count = offsetof(struct config, health.n_xid_rules)),
+        BOOL("recover", config, health.recover,
                 "whether a GPU is used again once it is healthy (default: true); false: only after a restart"),
-        INTO("pendingRowRemap", CHOICE, config, counts_remaps, bool,
+        INTO("pendingRowRemap", CHOICE, config, health.counts_remaps, bool,
                 "what a memory row that waits to be remapped means for its GPU: ignore (default) or unhealthy",
                 .choices = xid_action_words),
 };

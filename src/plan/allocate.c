@@ -87,7 +87,7 @@ static const char *allocate_join(struct arena *arena, const char *const *items, 
 /* The requested channel. The plan warns if its node does not exist. */
 static bool has_imex_channel(const struct request *request)
 {
-        return request->config->has_imex_channel && request->plan->inventory->nodes & NODE_IMEX_CHANNEL;
+        return request->config->devices.has_imex_channel && request->plan->inventory->nodes & NODE_IMEX_CHANNEL;
 }
 
 /* ---- units and replicas ---- */
@@ -207,7 +207,8 @@ static void collect_names(struct request *request)
         for (size_t i = 0; i < answer->n_parts; i++) {
                 const struct unit *unit = answer->parts[i].unit;
 
-                request->names[i] = request->config->id_strategy == ID_STRATEGY_INDEX ? unit->index : unit->uuid;
+                request->names[i] =
+                        request->config->devices.id_strategy == ID_STRATEGY_INDEX ? unit->index : unit->uuid;
         }
 }
 
@@ -268,7 +269,7 @@ static void add_cdi(const struct request *request)
                 answer->annotations = ARENA_NEW(request->arena, struct allocate_pair);
                 answer->annotations[answer->n_annotations++] = (struct allocate_pair){
                         .name = arena_printf(request->arena, "%snvidia-device-plugin_%s",
-                                request->config->cdi_annotation_prefix, request->tag),
+                                request->config->cdi.annotation_prefix, request->tag),
                         .value = allocate_join(request->arena, devices, count),
                 };
         }
@@ -292,9 +293,9 @@ static void add_door(const struct request *request, const struct unit *unit)
         if (request->binding && request->binding->shm)
                 shm = request->binding->shm;
         add_pair(request, "CUDA_MPS_PIPE_DIRECTORY", pipe);
-        add_mount(request, pipe, arena_path(request->arena, request->config->mps_root, path))->read_only =
-                !request->config->mps_pipes_writable;
-        add_mount(request, "/dev/shm", arena_path(request->arena, request->config->mps_root, shm));
+        add_mount(request, pipe, arena_path(request->arena, request->config->mps.root, path))->read_only =
+                !request->config->mps.pipes_writable;
+        add_mount(request, "/dev/shm", arena_path(request->arena, request->config->mps.root, shm));
 }
 
 /*
@@ -361,7 +362,7 @@ static void add_facts(const struct request *request)
 /* False: containers get devices by CDI only. */
 static bool has_variables(const struct request *request)
 {
-        return request->config->device_lists & (DEVICE_LIST_ENVVAR | DEVICE_LIST_VOLUME_MOUNTS);
+        return request->config->devices.lists & (DEVICE_LIST_ENVVAR | DEVICE_LIST_VOLUME_MOUNTS);
 }
 
 /*
@@ -386,7 +387,7 @@ static void add_mps(const struct request *request, const struct unit *unit)
 
 static void add_visible_devices(const struct request *request)
 {
-        unsigned int lists = request->config->device_lists;
+        unsigned int lists = request->config->devices.lists;
 
         if (lists & DEVICE_LIST_VOLUME_MOUNTS)
                 add_pair(request, "NVIDIA_VISIBLE_DEVICES", VOLUME_ROOT);
@@ -417,7 +418,7 @@ static void allocate_add_node(const struct request *request, const char *path)
                         return;
         answer->nodes[answer->n_nodes++] = (struct allocate_node){
                 .container_path = path,
-                .host_path = arena_path(request->arena, request->config->dev_root, path),
+                .host_path = arena_path(request->arena, request->config->driver.dev_root, path),
                 .permissions = "rw",
         };
 }
@@ -483,14 +484,14 @@ static void fill_answer(const struct request *request)
         if (request->resource->strategy == SHARING_MPS && shared)
                 add_mps(request, shared);
         for (size_t i = 0; i < ARRAY_SIZE(extras); i++)
-                if (config->extras & extras[i].bit)
+                if (config->devices.extras & extras[i].bit)
                         add_pair(request, extras[i].variable, "enabled");
         if (!has_variables(request))
                 return;
         add_visible_devices(request);
-        if (config->device_lists & DEVICE_LIST_VOLUME_MOUNTS)
+        if (config->devices.lists & DEVICE_LIST_VOLUME_MOUNTS)
                 add_volumes(request);
-        if (config->pass_device_specs)
+        if (config->devices.pass_specs)
                 allocate_add_nodes(request);
 }
 

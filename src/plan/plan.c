@@ -384,7 +384,7 @@ static int build(struct plan_builder *builder, struct plan *plan)
 
 unsigned int plan_device_lists(const struct plan *plan)
 {
-        return plan->config->device_lists | (plan->adds_cdi ? DEVICE_LIST_CDI_CRI : 0U);
+        return plan->config->devices.lists | (plan->adds_cdi ? DEVICE_LIST_CDI_CRI : 0U);
 }
 
 int plan_build(struct plan **ret, struct arena *arena, const struct config *config, const struct inventory *inventory,

@@ -22,7 +22,7 @@ static const char *plan_name_gpu(const struct plan_builder *builder, const struc
 {
         const char *product = builder->inventory->platform == PLATFORM_TEGRA ? "tegra" : gpu->name;
         const char *name =
-                pattern_name(builder->config->gpu_patterns, builder->config->n_gpu_patterns, product ? product : "");
+                pattern_name(builder->config->patterns.gpu, builder->config->patterns.n_gpu, product ? product : "");
 
         return name ? name : PLAN_GPU_RESOURCE;
 }
@@ -55,7 +55,7 @@ static const char *name_mig(const struct plan_builder *builder, const struct uni
 {
         const struct config *config = builder->config;
         const char *profile = unit->mig->profile;
-        const char *name = pattern_name(config->mig_patterns, config->n_mig_patterns, profile ? profile : "");
+        const char *name = pattern_name(config->patterns.mig, config->patterns.n_mig, profile ? profile : "");
         struct error err;
 
         if (name)

@@ -65,7 +65,7 @@ static bool api_can_ask(struct doctor *doctor)
 
 static bool has_list(struct doctor *doctor)
 {
-        const char *socket = doctor->config->pod_resources;
+        const char *socket = doctor->config->kubelet.pod_resources;
 
         if (*socket && access(socket, F_OK) == 0)
                 return true;
@@ -85,7 +85,7 @@ void doctor_check_declared(struct doctor *doctor)
                 return;
         }
         is_well = has_list(doctor);
-        if (!(doctor->config->device_lists & DEVICE_LIST_CDI) && !config_adds_cdi(doctor->config)) {
+        if (!(doctor->config->devices.lists & DEVICE_LIST_CDI) && !config_adds_cdi(doctor->config)) {
                 doctor_report(doctor, DOCTOR_WRONG, "annotations of pods cannot become variables of their containers",
                         "set deviceListStrategy: cdi-cri, or leave it out", "containers get their devices without CDI");
                 is_well = false;
@@ -187,7 +187,7 @@ static void check_slices(struct doctor *doctor, struct api_visit *visit, const c
 {
         _free_ char *path = xasprintf("/apis/resource.k8s.io/%s/resourceslices", version);
         _free_ char *query = xasprintf("fieldSelector=spec.driver=%s,spec.nodeName=%s", doctor->config->dra.driver_name,
-                doctor->config->node_name);
+                doctor->config->node.name);
         struct api_answer answer;
 
         doctor_ask(visit, path, query, &answer);

@@ -53,11 +53,11 @@ static void kubelet_check_socket(struct doctor *doctor, const char *path, const 
 
 void doctor_check_kubelet(struct doctor *doctor)
 {
-        if (!*doctor->config->kubelet_socket)
+        if (!*doctor->config->kubelet.socket)
                 doctor_report(
                         doctor, DOCTOR_NOTE, "the agent serves, and never registers", NULL, "no kubelet is configured");
         else
-                kubelet_check_socket(doctor, doctor->config->kubelet_socket,
+                kubelet_check_socket(doctor, doctor->config->kubelet.socket,
                         "resources cannot be registered: the node has none of them",
                         "see whether kubelet runs on the node; in a container, mount the folder of this socket, not the "
                         "socket, and run as root");
@@ -65,12 +65,12 @@ void doctor_check_kubelet(struct doctor *doctor)
 
 void doctor_check_pod_resources(struct doctor *doctor)
 {
-        if (!*doctor->config->pod_resources)
+        if (!*doctor->config->kubelet.pod_resources)
                 doctor_report(doctor, DOCTOR_NOTE,
                         "what containers hold is known from the agent's own record and kubelet's checkpoint only", NULL,
                         "none is configured");
         else
-                kubelet_check_socket(doctor, doctor->config->pod_resources,
+                kubelet_check_socket(doctor, doctor->config->kubelet.pod_resources,
                         "which container holds what is not known: shares are freed late, clients have no pod, and a "
                         "change may wait for pods that have ended",
                         "mount kubelet's folder pod-resources into the agent's container. It is below kubelet's --root-dir: "
@@ -83,7 +83,7 @@ void doctor_check_pod_resources(struct doctor *doctor)
 /* The folder of plugin sockets, for the caller to free. */
 static char *plugin_directory(const struct doctor *doctor)
 {
-        const char *socket = doctor->config->kubelet_socket;
+        const char *socket = doctor->config->kubelet.socket;
 
         return *socket ? file_folder(socket) : xstrdup(CONFIG_DEVICE_PLUGINS);
 }
@@ -96,7 +96,7 @@ void doctor_check_agent(struct doctor *doctor)
         struct error err;
         int rc;
 
-        if (is_for_agent(doctor, doctor->config->kubelet_socket))
+        if (is_for_agent(doctor, doctor->config->kubelet.socket))
                 return;
         rc = lock_take(&lock, directory, &err);
         lock_release(&lock);
@@ -200,7 +200,7 @@ static size_t check_specs(struct doctor *doctor, DIR *directory, size_t *ret_wro
 
                 if (!text_starts_with(entry->d_name, CDI_VENDOR "-"))
                         continue;
-                path = xasprintf("%s/%s", doctor->config->cdi_root, entry->d_name);
+                path = xasprintf("%s/%s", doctor->config->cdi.root, entry->d_name);
                 *ret_wrong += check_spec(doctor, path);
                 specs++;
         }
@@ -222,12 +222,12 @@ static void check_hooks(struct doctor *doctor)
 
 void doctor_check_cdi(struct doctor *doctor)
 {
-        const char *root = doctor->config->cdi_root;
+        const char *root = doctor->config->cdi.root;
         size_t wrong = 0;
         size_t specs;
         DIR *directory;
 
-        if (!(doctor->config->device_lists & DEVICE_LIST_CDI) && !config_adds_cdi(doctor->config) &&
+        if (!(doctor->config->devices.lists & DEVICE_LIST_CDI) && !config_adds_cdi(doctor->config) &&
                 !doctor->config->dra.enabled) {
                 doctor_ok(doctor, "it is not used (deviceListStrategy)");
                 return;

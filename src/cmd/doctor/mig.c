@@ -188,7 +188,7 @@ static void report_label(struct doctor *doctor, const json_t *object, const stru
 
 static void check_label(struct doctor *doctor, const struct mig_node *node)
 {
-        _free_ char *path = object_path("/api/v1/nodes", doctor->config->node_name);
+        _free_ char *path = object_path("/api/v1/nodes", doctor->config->node.name);
         struct api_answer answer = {0};
         struct api_visit visit;
 
@@ -213,7 +213,7 @@ void doctor_check_mig(struct doctor *doctor)
         struct nvml *nvml = NULL;
         struct mig_node node;
         struct error err;
-        bool is_read = nvml_open(&nvml, config->nvml_library, config->driver_root_ctr, &err) == 0 &&
+        bool is_read = nvml_open(&nvml, config->driver.nvml_library, config->driver.mounted_root, &err) == 0 &&
                        mig_node_read(&node, &arena, nvml, &err) == 0;
         bool has_record = check_record(doctor);
         bool is_withdrawn = check_handover(doctor);

@@ -51,11 +51,11 @@ static bool mps_is_wanted(struct doctor *doctor)
 
 char *doctor_find_mps_root(const struct config *config)
 {
-        _free_ char *on_host = xasprintf("%s%s", config->system_root, config->mps_root);
+        _free_ char *on_host = xasprintf("%s%s", config->system_root, config->mps.root);
 
-        return access(config->mps_directory, F_OK) < 0 && *config->mps_root && access(on_host, F_OK) == 0
+        return access(config->mps.directory, F_OK) < 0 && *config->mps.root && access(on_host, F_OK) == 0
                        ? TAKE_PTR(on_host)
-                       : xstrdup(config->mps_directory);
+                       : xstrdup(config->mps.directory);
 }
 
 static bool mps_has_root(struct doctor *doctor)
@@ -72,9 +72,9 @@ static bool mps_has_root(struct doctor *doctor)
 
 static int mps_find_program(const struct doctor *doctor, char **ret, struct error *err)
 {
-        const char *root = doctor->config->driver_root_ctr;
+        const char *root = doctor->config->driver.mounted_root;
 
-        return mps_control_find(ret, doctor->config->mps_control, NULL, strcmp(root, "/") == 0 ? "" : root, err);
+        return mps_control_find(ret, doctor->config->mps.control, NULL, strcmp(root, "/") == 0 ? "" : root, err);
 }
 
 void doctor_check_control_program(struct doctor *doctor)
@@ -407,7 +407,7 @@ static bool check_default_pipe(struct doctor *doctor, const char *root)
 
 void doctor_check_automatic_mount(struct doctor *doctor)
 {
-        const char *driver = doctor->config->driver_root_ctr;
+        const char *driver = doctor->config->driver.mounted_root;
         bool has_trap = check_default_pipe(doctor, doctor->config->system_root);
 
         if (strcmp(driver, "/") != 0 && *driver)

@@ -68,7 +68,7 @@ void doctor_check_driver(struct doctor *doctor)
         struct error err;
 
         read_module_version(doctor, module);
-        if (nvml_open(&nvml, doctor->config->nvml_library, doctor->config->driver_root_ctr, &err) < 0) {
+        if (nvml_open(&nvml, doctor->config->driver.nvml_library, doctor->config->driver.mounted_root, &err) < 0) {
                 report_no_nvml(doctor, &err, module);
                 return;
         }
@@ -85,7 +85,7 @@ void doctor_check_driver(struct doctor *doctor)
 static bool has_node(const struct doctor *doctor, int minor)
 {
         _free_ char *own = xasprintf("%s/dev/nvidia%d", doctor->config->system_root, minor);
-        _free_ char *of_driver = xasprintf("%s/dev/nvidia%d", doctor->config->driver_root_ctr, minor);
+        _free_ char *of_driver = xasprintf("%s/dev/nvidia%d", doctor->config->driver.mounted_root, minor);
         struct stat status;
 
         return (stat(own, &status) == 0 && S_ISCHR(status.st_mode)) ||
@@ -99,7 +99,7 @@ void doctor_check_device_nodes(struct doctor *doctor)
                 "run nvidia-modprobe -u -c=0 on the node, or have nvidia-persistenced do it at boot; in a "
                 "container, mount the node's /dev or be privileged";
         const struct gpu_paths paths = {
-                .system_root = doctor->config->system_root, .driver_root = doctor->config->driver_root_ctr};
+                .system_root = doctor->config->system_root, .driver_root = doctor->config->driver.mounted_root};
         _cleanup_(inventory_freep) struct inventory *inventory = node_read_node(doctor);
         unsigned int nodes = nodes_find(&paths);
         size_t missing = 0;
@@ -128,7 +128,7 @@ void doctor_check_device_nodes(struct doctor *doctor)
 static void check_profile(struct doctor *doctor, const struct gpu *gpu, const struct mig_device *mig)
 {
         const struct config *config = doctor->config;
-        const bool needs_name = config->mig_strategy == MIG_STRATEGY_MIXED && config->n_mig_patterns == 0;
+        const bool needs_name = config->mig_strategy == MIG_STRATEGY_MIXED && config->patterns.n_mig == 0;
 
         if (mig->profile_failure)
                 doctor_report(doctor, needs_name ? DOCTOR_WRONG : DOCTOR_NOTE,
@@ -235,7 +235,7 @@ void doctor_check_plan(struct doctor *doctor)
 static int read_checkpoint(const struct doctor *doctor, struct arena *arena, struct checkpoint *ret, struct error *err)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
-        _free_ char *folder = file_folder(doctor->config->kubelet_socket);
+        _free_ char *folder = file_folder(doctor->config->kubelet.socket);
         _free_ char *path = xasprintf("%s/" CHECKPOINT_NAME, folder);
 
         if (file_read(path, CHECKPOINT_MAX, &text, err) < 0)
@@ -253,7 +253,7 @@ void doctor_check_containers(struct doctor *doctor)
         struct error err;
         size_t count;
 
-        if (!*doctor->config->kubelet_socket || read_checkpoint(doctor, &arena, &record, &err) < 0) {
+        if (!*doctor->config->kubelet.socket || read_checkpoint(doctor, &arena, &record, &err) < 0) {
                 doctor_skip(doctor, "kubelet's record of devices cannot be read");
                 return;
         }
@@ -377,7 +377,7 @@ void doctor_check_compute_mode(struct doctor *doctor)
         if (!inventory)
                 return;
         if (inventory->platform != PLATFORM_NVML ||
-                nvml_open(&nvml, doctor->config->nvml_library, doctor->config->driver_root_ctr, &err) < 0 ||
+                nvml_open(&nvml, doctor->config->driver.nvml_library, doctor->config->driver.mounted_root, &err) < 0 ||
                 plan_build(&plan, &arena, doctor->config, inventory, NULL, NULL, &err) < 0) {
                 doctor_skip(doctor, "without a plan it is unknown which is right");
                 return;

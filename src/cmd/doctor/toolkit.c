@@ -43,24 +43,24 @@ static int read_below(struct strbuf *text, char **ret_path, const char *root, co
 static int read_toolkit_config(struct strbuf *text, char **ret_path, const struct config *config, struct error *err)
 {
         _free_ char *of_operator = xasprintf("%s/host", config->system_root);
-        const bool is_driver_on_host = strcmp(config->driver_root, "/") == 0;
-        int rc = read_below(text, ret_path, config->system_root, config->cdi_hook_path, err);
+        const bool is_driver_on_host = strcmp(config->driver.root, "/") == 0;
+        int rc = read_below(text, ret_path, config->system_root, config->cdi.hook_path, err);
 
         if (rc == 0 && is_driver_on_host)
-                rc = read_below(text, ret_path, config->driver_root_ctr, config->cdi_hook_path, err);
-        return rc ? rc : read_below(text, ret_path, of_operator, config->cdi_hook_path, err);
+                rc = read_below(text, ret_path, config->driver.mounted_root, config->cdi.hook_path, err);
+        return rc ? rc : read_below(text, ret_path, of_operator, config->cdi.hook_path, err);
 }
 
 /* ---- what it means ---- */
 
 static bool has_cdi(const struct config *config)
 {
-        return (config->device_lists & DEVICE_LIST_CDI) || config_adds_cdi(config);
+        return (config->devices.lists & DEVICE_LIST_CDI) || config_adds_cdi(config);
 }
 
 static bool has_mounts(const struct config *config)
 {
-        return config->device_lists & DEVICE_LIST_VOLUME_MOUNTS;
+        return config->devices.lists & DEVICE_LIST_VOLUME_MOUNTS;
 }
 
 #define SAFE "deviceListStrategy cdi-cri or cdi-annotations, or volume-mounts together with " TOOLKIT_MOUNTS " = true"
@@ -85,7 +85,7 @@ static void toolkit_report(struct doctor *doctor, const char *path, const struct
                         "pod's spec or its image names, past every share and limit",
                         how_to_refuse(config, toolkit), "'%s': " TOOLKIT_ENVVAR " is %s", path,
                         toolkit->says_envvar ? "true" : "not set, and so true");
-        else if (has_cdi(config) || (has_mounts(config) && toolkit->takes_mounts) || !config->device_lists)
+        else if (has_cdi(config) || (has_mounts(config) && toolkit->takes_mounts) || !config->devices.lists)
                 doctor_ok(doctor,
                         "'%s': only a container with SYS_ADMIN gets the GPUs that its NVIDIA_VISIBLE_DEVICES names",
                         path);

@@ -52,7 +52,7 @@ static int own_plan_apply(struct own_plan *own, const struct inventory *inventor
                 own->generation++;
                 report_wanted(own, &wanted);
                 if (own->options->on_plan)
-                        own->options->on_plan(plan, &wanted, own->settings->config->mps_directory);
+                        own->options->on_plan(plan, &wanted, own->settings->config->mps.directory);
         }
         plan_done(plan);
         return rc;
@@ -173,8 +173,8 @@ static void start_monitor(struct own_plan *own)
         };
         const struct config *config = own->settings->config;
         const struct gpu_monitor_options options = {
-                .library = config->nvml_library,
-                .paths = {.system_root = config->system_root, .driver_root = config->driver_root_ctr},
+                .library = config->driver.nvml_library,
+                .paths = {.system_root = config->system_root, .driver_root = config->driver.mounted_root},
                 .discovery = discoveries[config->discovery],
                 .policy = &own->settings->policy,
                 .on_inventory = on_own_inventory,
@@ -195,10 +195,10 @@ static int own_plan_start(struct own_plan *own, struct mps_process_options proce
                 return error_prefix(err, "configuration refused");
         config = own->settings->config;
         node_log_config(config);
-        process.root = config->mps_directory;
-        process.control = config->mps_control;
-        process.driver_root = config->driver_root_ctr;
-        process.nvml_library = config->nvml_library;
+        process.root = config->mps.directory;
+        process.control = config->mps.control;
+        process.driver_root = config->driver.mounted_root;
+        process.nvml_library = config->driver.nvml_library;
         process.on_hang_up = on_hang_up;
         process.on_stop = on_stop;
         process.data = own;

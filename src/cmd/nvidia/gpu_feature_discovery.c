@@ -189,7 +189,7 @@ static int read_wishes(
         bool has_object = wish(discovery, USE_NODE_FEATURE_API, file->use_node_feature_api, true);
         const char *path = wish_text(discovery, OUTPUT_FILE, file->output_file);
 
-        if (has_object && !*config->node_name)
+        if (has_object && !*config->node.name)
                 return error_set(err, ERROR_INVALID,
                         "a NodeFeature needs the name of the node: --node-name, NODE_NAME (or --use-node-feature-api=false "
                         "for a file)");
@@ -333,9 +333,9 @@ static int make_publisher(struct labels_publisher **ret, struct discovery *disco
                 .loop = &discovery->loop,
                 .output = wishes->output,
                 .file = wishes->file,
-                .node = config->node_name,
+                .node = config->node.name,
                 .scope = discovery->values[NAMESPACE],
-                .pod = config->pod_name,
+                .pod = config->node.pod_name,
                 .refresh_ms = wishes->sleep_ms,
                 .done = wishes->is_once ? on_published_once : NULL,
                 .data = discovery,
@@ -453,8 +453,9 @@ static int gpu_feature_discovery_start(struct discovery *discovery, struct error
                 gpu_feature_discovery_watch_file(discovery, err) < 0 || gpu_feature_discovery_load(discovery, err) < 0)
                 return -1;
         config = discovery->settings->config;
-        monitor.library = config->nvml_library;
-        monitor.paths = (struct gpu_paths){.system_root = config->system_root, .driver_root = config->driver_root_ctr};
+        monitor.library = config->driver.nvml_library;
+        monitor.paths =
+                (struct gpu_paths){.system_root = config->system_root, .driver_root = config->driver.mounted_root};
         monitor.discovery = node_platform_choice(config);
         monitor.policy = &discovery->settings->policy;
         discovery->monitor = gpu_monitor_new(&discovery->loop, &monitor);

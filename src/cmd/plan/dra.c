@@ -82,7 +82,7 @@ void plan_dra_print(struct strbuf *text, const struct dra_layout *layout, bool h
 json_t *plan_dra_slices(const struct plan_view *view)
 {
         const struct config *config = view->plan->config;
-        const char *node = *config->node_name ? config->node_name : UNKNOWN_NODE;
+        const char *node = *config->node.name ? config->node.name : UNKNOWN_NODE;
         _free_ char *pool = dra_pool_name(config->dra.driver_name, node);
         const struct dra_slices_options options = {.driver = config->dra.driver_name,
                 .node = node,

@@ -220,7 +220,7 @@ static void delete_slices(
         struct removals *removals, struct api_visit *visit, const struct config *config, const char *collection)
 {
         const char *driver = config->dra.driver_name;
-        _free_ char *selector = xasprintf("spec.driver=%s,spec.nodeName=%s", driver, config->node_name);
+        _free_ char *selector = xasprintf("spec.driver=%s,spec.nodeName=%s", driver, config->node.name);
         struct slices slices = {.names = json_array()};
         json_t *name;
         size_t i;

@@ -48,10 +48,10 @@ static void remove_mps(struct removals *removals, const struct config *config)
 {
         static const char what[] = "MPS";
         const struct mps_removal_options options = {
-                .root = config->mps_directory,
-                .control = config->mps_control,
-                .driver_root = config->driver_root_ctr,
-                .nvml_library = config->nvml_library,
+                .root = config->mps.directory,
+                .control = config->mps.control,
+                .driver_root = config->driver.mounted_root,
+                .nvml_library = config->driver.nvml_library,
         };
         size_t n_before = removals->n_rows;
         struct error err;
@@ -141,7 +141,7 @@ static int uninstall(const struct config *config, const struct command_call *cal
 {
         _cleanup_(removals_done) struct removals removals = {.is_dry = command_is_set(call, DRY_RUN)};
         _free_ char *directory =
-                *config->kubelet_socket ? file_folder(config->kubelet_socket) : xstrdup(CONFIG_DEVICE_PLUGINS);
+                *config->kubelet.socket ? file_folder(config->kubelet.socket) : xstrdup(CONFIG_DEVICE_PLUGINS);
         bool is_forced = command_is_set(call, FORCE);
         struct lock lock = LOCK_INIT;
         struct api_visit visit;
@@ -164,8 +164,8 @@ static int uninstall(const struct config *config, const struct command_call *cal
         uninstall_mig(&removals, config->mig.state_directory, is_forced);
         api_visit_begin(&visit, config);
         labels_remove(&visit, config, "", removals.is_dry, report_labels, &removals);
-        uninstall_mig_state(&removals, &visit, config->node_name);
-        uninstall_node(&removals, &visit, config->node_name);
+        uninstall_mig_state(&removals, &visit, config->node.name);
+        uninstall_node(&removals, &visit, config->node.name);
         if (config->dra.enabled)
                 uninstall_slices(&removals, &visit, config);
         api_visit_end(&visit);

@@ -153,7 +153,7 @@ static char *find_nvidias_plugin(const char *kubelet_directory)
 
 static bool has_prepared_claims(const struct config *config)
 {
-        DIR *directory = opendir(config->cdi_root);
+        DIR *directory = opendir(config->cdi.root);
         const struct dirent *entry;
         bool found = false;
 
@@ -172,7 +172,7 @@ static char *files_find_use(const struct config *config, const char *kubelet_dir
 
         if (plugin)
                 return xasprintf("NVIDIA's device plugin serves on '%s', and has files of these names", plugin);
-        if (!*config->pod_resources || !ask_kubelet(config->pod_resources, &n_holders))
+        if (!*config->kubelet.pod_resources || !ask_kubelet(config->kubelet.pod_resources, &n_holders))
                 n_holders = count_checkpoint(kubelet_directory);
         if (has_prepared_claims(config))
                 return xstrdup(
@@ -208,14 +208,14 @@ void uninstall_cdi(
         size_t n_before = removals->n_rows;
 
         for (size_t i = 0; i < ARRAY_SIZE(classes); i++) {
-                _free_ char *path = xasprintf("%s/" CDI_VENDOR "-%s.json", config->cdi_root, classes[i]);
+                _free_ char *path = xasprintf("%s/" CDI_VENDOR "-%s.json", config->cdi.root, classes[i]);
 
                 if (access(path, F_OK) == 0)
                         uninstall_specification(path, NULL, &specifications);
         }
-        start_devices_each(config->cdi_root, uninstall_specification, &specifications);
+        start_devices_each(config->cdi.root, uninstall_specification, &specifications);
         if (removals->n_rows == n_before)
-                removals_add(removals, REMOVAL_ABSENT, "CDI specification", config->cdi_root, "%s", "");
+                removals_add(removals, REMOVAL_ABSENT, "CDI specification", config->cdi.root, "%s", "");
 }
 
 /* ---- DRA ---- */
@@ -238,7 +238,7 @@ void uninstall_dra(struct removals *removals, const struct config *config, const
         remove_all_of(removals, "DRA socket", dra->registry, agent, dra_sockets_is_first, dra->driver_name);
         remove_all_of(removals, "DRA socket", directory, agent, dra_sockets_is_second, dra->driver_name);
         n_left = removals_count(removals, REMOVAL_LEFT);
-        remove_all_of(removals, "CDI specification of a claim", config->cdi_root, left, dra_claim_cdi_is_file,
+        remove_all_of(removals, "CDI specification of a claim", config->cdi.root, left, dra_claim_cdi_is_file,
                 dra->driver_name);
         /*
          * Without the record it would be unknown what is prepared; with it the next agent would make the specifications

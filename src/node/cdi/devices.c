@@ -22,7 +22,7 @@ struct present_device {
 /* The name of |unit| in the specification: its UUID, or its index if --device-id-strategy is index. */
 const char *devices_name(const struct config *config, const struct unit *unit)
 {
-        return config->id_strategy == ID_STRATEGY_INDEX ? unit->index : unit->uuid;
+        return config->devices.id_strategy == ID_STRATEGY_INDEX ? unit->index : unit->uuid;
 }
 
 /* ---- the nodes of one device ---- */
@@ -117,7 +117,7 @@ static void devices_add_device(
         if (present->mig)
                 add_caps(context, edits, present->mig, name);
         else if (present->gpu->coherent >= 0 &&
-                 cdi_lists(context->config->cdi_feature_flags, "enable-coherent-annotations"))
+                 cdi_lists(context->config->cdi.feature_flags, "enable-coherent-annotations"))
                 spec_annotate(edits, "gpu.nvidia.com/coherent", present->gpu->coherent ? "true" : "false");
         if (!present->mig || (present->mig->profile && strstr(present->mig->profile, "+gfx")))
                 add_graphics(context, edits, present->gpu);
@@ -167,7 +167,7 @@ static size_t list_devices(const struct cdi_context *context, struct present_dev
 
 void devices_add(const struct cdi_context *context, struct spec *spec)
 {
-        bool by_index = context->config->id_strategy == ID_STRATEGY_INDEX;
+        bool by_index = context->config->devices.id_strategy == ID_STRATEGY_INDEX;
         struct present_device *list;
         size_t count = list_devices(context, &list);
 

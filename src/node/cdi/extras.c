@@ -21,7 +21,7 @@ const struct extra extras_table[N_EXTRAS] = {
 
 bool extras_is_enabled(const struct config *config, const struct extra *extra)
 {
-        return extra->bit ? config->extras & extra->bit : config->has_imex_channel;
+        return extra->bit ? config->devices.extras & extra->bit : config->devices.has_imex_channel;
 }
 
 static bool extras_is_wanted(const char *name, const void *data)

@@ -52,7 +52,7 @@ static void add_driver(const struct cdi_context *context, struct spec_edits *edi
 
 static int build_nvml(const struct cdi_context *context, struct spec *spec, struct error *err)
 {
-        const char *const *flags = context->config->cdi_feature_flags;
+        const char *const *flags = context->config->cdi.feature_flags;
         struct driver driver;
         struct driver_search search = {
                 .roots = &context->roots,

@@ -97,14 +97,14 @@ static bool hook_program_read(const char *path, const char *const *names, size_t
 
 static const char *host_path(const struct cdi_context *context)
 {
-        const char *configured = context->config->cdi_hook_path;
+        const char *configured = context->config->cdi.hook_path;
 
         return roots_to_host(&context->roots, context->arena, *configured ? configured : "/usr/bin/nvidia-cdi-hook");
 }
 
 static bool is_disabled(const struct cdi_context *context, const char *hook)
 {
-        const char *const *disabled = context->config->cdi_disable_hooks;
+        const char *const *disabled = context->config->cdi.disable_hooks;
 
         return cdi_lists(disabled, "all") || cdi_lists(disabled, hook);
 }

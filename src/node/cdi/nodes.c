@@ -46,7 +46,7 @@ bool nodes_add(const struct cdi_context *context, struct spec_edits *edits, cons
                         .host_path = arena_printf(context->arena, "%s%s", host_root, path),
                         .mode = info.st_mode & 0777,
                         .gid = info.st_gid,
-                        .needs_group = (info.st_mode & 06) != 06 && !cdi_lists(context->config->cdi_feature_flags,
+                        .needs_group = (info.st_mode & 06) != 06 && !cdi_lists(context->config->cdi.feature_flags,
                                                                             "no-additional-gids-for-device-nodes"),
                 });
         return true;

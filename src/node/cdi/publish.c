@@ -42,7 +42,7 @@ bool cdi_lists(const char *const *list, const char *word)
 
 static char *publish_file_path(const struct cdi_context *context, const char *class_name)
 {
-        return xasprintf("%s/" CDI_VENDOR "-%s.json", context->config->cdi_root, class_name);
+        return xasprintf("%s/" CDI_VENDOR "-%s.json", context->config->cdi.root, class_name);
 }
 
 /*
@@ -166,7 +166,7 @@ static int publish_all(
         if (plan->n_resources == 0 && !(plan->claimable && plan->claimable->n_units))
                 return 0;
         find_hooks(&context);
-        if (file_make_folder(plan->config->cdi_root, err) < 0)
+        if (file_make_folder(plan->config->cdi.root, err) < 0)
                 return error_prefix(err, "CDI");
         if (publish_gpu(&context, err) < 0)
                 return -1;

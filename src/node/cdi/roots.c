@@ -24,9 +24,10 @@ static const char *without_slash(const char *path, struct arena *arena)
 struct roots roots_of(const struct config *config, struct arena *arena)
 {
         return (struct roots){
-                .driver = without_slash(config->driver_root_ctr, arena),
-                .driver_host = without_slash(config->driver_root, arena),
-                .dev_host = without_slash(*config->dev_root ? config->dev_root : config->driver_root, arena),
+                .driver = without_slash(config->driver.mounted_root, arena),
+                .driver_host = without_slash(config->driver.root, arena),
+                .dev_host =
+                        without_slash(*config->driver.dev_root ? config->driver.dev_root : config->driver.root, arena),
                 .system = without_slash(config->system_root, arena),
         };
 }

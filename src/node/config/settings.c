@@ -22,10 +22,10 @@ static void make_policy(struct health_policy *policy, const struct config *confi
                         "DP_DISABLE_HEALTHCHECKS or DP_ENABLE_HEALTHCHECKS: neither numbers of Xids nor 'all' or 'xids', ignored",
                         LOG_STR("words", ignored.data));
         strbuf_done(&ignored);
-        policy->recover = config->recover;
-        policy->counts_remaps = config->counts_remaps;
-        for (size_t i = 0; i < config->n_xid_rules; i++) {
-                const struct xid_rule *rule = &config->xid_rules[i];
+        policy->recover = config->health.recover;
+        policy->counts_remaps = config->health.counts_remaps;
+        for (size_t i = 0; i < config->health.n_xid_rules; i++) {
+                const struct xid_rule *rule = &config->health.xid_rules[i];
 
                 if (!health_policy_add_rule(policy, rule->xid, rule->unhealthy))
                         log_text(LOG_WARN, "config '%s' line %d: %u is not an Xid, which are below %u; ignored",

@@ -184,11 +184,11 @@ struct dra_edits dra_edits_of(struct arena *arena, const struct config *config,
                 arena, "WARPSHARE_TIER=%s", mps_tier_promise(claimed->tier, limits_memory(devices, n_devices)));
         edits.n_env += claim_cdi_add_limits(arena, devices, n_devices, claimed->tier, &env[edits.n_env]);
         mounts[edits.n_mounts++] =
-                (struct dra_edit_mount){.host_path = arena_path(arena, config->mps_root, claimed->pipe),
+                (struct dra_edit_mount){.host_path = arena_path(arena, config->mps.root, claimed->pipe),
                         .path = pipe,
-                        .is_writable = config->mps_pipes_writable};
+                        .is_writable = config->mps.pipes_writable};
         mounts[edits.n_mounts++] =
-                (struct dra_edit_mount){.host_path = arena_path(arena, config->mps_root, claimed->shm),
+                (struct dra_edit_mount){.host_path = arena_path(arena, config->mps.root, claimed->shm),
                         .path = "/dev/shm",
                         .is_writable = true};
         return edits;

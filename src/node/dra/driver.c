@@ -389,7 +389,7 @@ static void driver_on_closed(void *data)
 static void fill_node(struct dra_driver *driver, const struct dra_driver_options *options)
 {
         const struct config *config = options->config;
-        _free_ char *pool = dra_pool_name(config->dra.driver_name, config->node_name);
+        _free_ char *pool = dra_pool_name(config->dra.driver_name, config->node.name);
 
         driver->node = (struct dra_node){
                 .loop = options->loop,
@@ -398,7 +398,7 @@ static void fill_node(struct dra_driver *driver, const struct dra_driver_options
                 .cdi_files = options->cdi_files,
                 .driver = arena_strdup(&driver->arena, config->dra.driver_name),
                 .pool = arena_strdup(&driver->arena, pool),
-                .cdi_root = arena_strdup(&driver->arena, config->cdi_root),
+                .cdi_root = arena_strdup(&driver->arena, config->cdi.root),
                 .repair_cdi = options->repair_cdi,
                 .rescan = options->rescan,
                 .data = options->data,
@@ -460,7 +460,7 @@ int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *opt
         driver->node.publisher = dra_publisher_new(&(struct dra_publisher_options){
                 .loop = options->loop,
                 .client = options->client,
-                .node = options->config->node_name,
+                .node = options->config->node.name,
                 .driver = driver->node.driver,
                 .pool = driver->node.pool,
                 .done = on_slices,

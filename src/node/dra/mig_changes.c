@@ -400,8 +400,8 @@ struct dra_changes *dra_changes_new(const struct dra_node *node, const struct co
         changes->nvml = nvml_pool_new(&(struct nvml_pool_options){
                 .loop = node->loop,
                 .name = "dra-nvml",
-                .library = config->nvml_library,
-                .driver_root = config->driver_root_ctr,
+                .library = config->driver.nvml_library,
+                .driver_root = config->driver.mounted_root,
                 .hang_ms = NVML_HANG_MS,
         });
         return changes;

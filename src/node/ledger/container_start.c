@@ -150,7 +150,7 @@ static int make_devices(struct starting *starting, struct error *err)
         count = variables_of(starting, omits, &variables);
         memory = mps_parts_memory(starting->arena, starting->parts, starting->n_parts);
         for (size_t i = 0; i < starting->n_allocations; i++) {
-                if (start_device_write(starting->start->core->plan->config->cdi_root, starting->allocations[i],
+                if (start_device_write(starting->start->core->plan->config->cdi.root, starting->allocations[i],
                             variables, count, err) < 0)
                         return -1;
                 log_info("limits of a container that starts", LOG_STR("allocation", starting->allocations[i]),
@@ -269,7 +269,7 @@ static void sweep(const struct ledger_core *core, struct arena *arena, const str
                 if (device)
                         kept.devices[kept.n_devices++] = device;
         }
-        start_devices_sweep(core->plan->config->cdi_root, is_kept, &kept);
+        start_devices_sweep(core->plan->config->cdi.root, is_kept, &kept);
 }
 
 /* ---- public ---- */

@@ -476,16 +476,16 @@ int holdings_init(struct holdings *holdings, const struct ledger_options *option
         struct error *err)
 {
         const struct config *config = options->config;
-        _free_ char *folder = file_folder(config->kubelet_socket);
+        _free_ char *folder = file_folder(config->kubelet.socket);
 
         *holdings = (struct holdings){
                 .options = options,
                 .resources = resources,
                 .on_change = on_change,
                 .data = data,
-                .paths.socket = xstrdup(config->pod_resources),
-                .paths.folder = file_folder(config->pod_resources),
-                .paths.kubelet_socket = xstrdup(config->kubelet_socket),
+                .paths.socket = xstrdup(config->kubelet.pod_resources),
+                .paths.folder = file_folder(config->kubelet.pod_resources),
+                .paths.kubelet_socket = xstrdup(config->kubelet.socket),
                 .paths.record = xasprintf("%s/" CHECKPOINT_NAME, folder),
                 .listed_at = HOLDINGS_NEVER,
         };

@@ -328,8 +328,8 @@ static int open_core(struct ledger *ledger, const struct ledger_options *options
         struct ledger_core *core = &ledger->core;
         const struct mps_link_options link = {
                 .loop = options->loop,
-                .directory = options->config->mps_directory,
-                .control = options->config->mps_control,
+                .directory = options->config->mps.directory,
+                .control = options->config->mps.control,
                 .on_status = on_status,
                 .data = ledger,
         };
@@ -345,7 +345,7 @@ static int open_core(struct ledger *ledger, const struct ledger_options *options
         if (daemons_init(&core->daemons, &link, err) < 0)
                 return -1;
         daemons_raise_generation(&core->daemons, (uint64_t)ledger_now(core).date);
-        mps_resources_init(&core->resources, &core->options, &core->daemons, options->config->mps_directory);
+        mps_resources_init(&core->resources, &core->options, &core->daemons, options->config->mps.directory);
         return 0;
 }
 

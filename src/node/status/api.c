@@ -21,14 +21,14 @@ struct agent_api {
 
 static int api_check_node(const struct config *config, struct error *err)
 {
-        if (!*config->node_name) {
+        if (!*config->node.name) {
                 error_raise(err, ERROR_NOT_FOUND, "no node name: --node-name, NODE_NAME");
                 return AGENT_API_NONE;
         }
-        if (!object_is_name(config->node_name))
+        if (!object_is_name(config->node.name))
                 return error_set(err, ERROR_INVALID,
                         "node name '%.80s': must be lower-case letters, digits, '-' and '.', as Kubernetes names nodes",
-                        config->node_name);
+                        config->node.name);
         return 0;
 }
 
@@ -80,7 +80,7 @@ struct agent_api *agent_api_new(const struct agent_api_options *options)
                 return NULL;
         }
         if (rc == 0)
-                rc = kube_credentials_find(&credentials, config->kubeconfig, &err);
+                rc = kube_credentials_find(&credentials, config->node.kubeconfig, &err);
         kube_credentials_done(&credentials);
         if (rc > 0) {
                 log_text(LOG_INFO, "the API server is not used: %s", err.text);
@@ -88,8 +88,8 @@ struct agent_api *agent_api_new(const struct agent_api_options *options)
         }
         api = xcalloc(1, sizeof(*api));
         api->client = kube_client_new(options->loop);
-        api->kubeconfig = xstrdup(config->kubeconfig);
-        api->node = xstrdup(config->node_name);
+        api->kubeconfig = xstrdup(config->node.kubeconfig);
+        api->node = xstrdup(config->node.name);
         api->backoff = (struct backoff){AGENT_API_RETRY_MS, AGENT_API_RETRY_MAX_MS, 0};
         api->connected = options->connected;
         api->data = options->data;
@@ -136,5 +136,5 @@ int agent_api_open(struct kube_client **ret, uv_loop_t *loop, const struct confi
 {
         int rc = api_check_node(config, err);
 
-        return rc == 0 ? kube_client_open(ret, loop, config->kubeconfig, err) : rc;
+        return rc == 0 ? kube_client_open(ret, loop, config->node.kubeconfig, err) : rc;
 }

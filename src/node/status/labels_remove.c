@@ -38,7 +38,7 @@ static bool has_our_label(const char *text)
 static void labels_remove_remove_file(const struct removing *removing)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
-        const char *path = removing->config->labels_file;
+        const char *path = removing->config->node.labels_file;
         enum labels_removal outcome = LABELS_REMOVED;
         const char *note = "";
         struct error err;
@@ -62,7 +62,7 @@ static void labels_remove_remove_file(const struct removing *removing)
 
 static void labels_remove_report_node(struct removing *removing, enum labels_removal outcome, const char *note)
 {
-        removing->report(outcome, "node labels", removing->config->node_name, note, removing->data);
+        removing->report(outcome, "node labels", removing->config->node.name, note, removing->data);
         removing->is_over = true;
 }
 
@@ -88,7 +88,7 @@ static void on_labels_remove_node(const struct kube_answer *answer, void *data)
                 labels_remove_report_node(removing, LABELS_REMOVED, "");
                 return;
         }
-        nothing = labels_node_object(removing->config->node_name, NULL);
+        nothing = labels_node_object(removing->config->node.name, NULL);
         kube_client_send(removing->client, &(struct kube_request){.method = KUBE_APPLY,
                                                    .path = removing->node_path,
                                                    .body = nothing,
@@ -140,7 +140,7 @@ static void on_feature(const struct kube_answer *answer, void *data)
 
 static void ask_feature(struct removing *removing, const char *scope)
 {
-        const char *node = removing->config->node_name;
+        const char *node = removing->config->node.name;
 
         removing->feature_path = labels_feature_path(*scope ? scope : kube_client_scope(removing->client), node);
         removing->feature_name = labels_feature_name(node);
@@ -159,7 +159,7 @@ void labels_remove(struct api_visit *visit, const struct config *config, const c
         labels_remove_remove_file(&removing);
         if (!visit->client) {
                 report(LABELS_UNSEEN, "NodeFeature", "", visit->why.text, data);
-                report(LABELS_UNSEEN, "node labels", config->node_name, visit->why.text, data);
+                report(LABELS_UNSEEN, "node labels", config->node.name, visit->why.text, data);
                 return;
         }
         ask_feature(&removing, scope);

@@ -16,9 +16,9 @@ enum platform_choice node_platform_choice(const struct config *config)
 
 int node_read(struct inventory **ret, const struct config *config, struct error *err)
 {
-        const struct gpu_paths paths = {.system_root = config->system_root, .driver_root = config->driver_root_ctr};
+        const struct gpu_paths paths = {.system_root = config->system_root, .driver_root = config->driver.mounted_root};
         enum platform_choice choice = node_platform_choice(config);
-        enum platform platform = platform_detect(choice, &paths, config->nvml_library, platform_can_load);
+        enum platform platform = platform_detect(choice, &paths, config->driver.nvml_library, platform_can_load);
         _cleanup_(nvml_closep) struct nvml *nvml = NULL;
         struct inventory *inventory;
 
@@ -26,7 +26,7 @@ int node_read(struct inventory **ret, const struct config *config, struct error 
                 *ret = platform_inventory(platform);
                 return 0;
         }
-        if (nvml_open(&nvml, config->nvml_library, paths.driver_root, err) < 0 ||
+        if (nvml_open(&nvml, config->driver.nvml_library, paths.driver_root, err) < 0 ||
                 nvml_read(&inventory, nvml, &paths, err) < 0)
                 return -1;
         if (choice != PLATFORM_CHOICE_NVML && platform_is_integrated(inventory)) {

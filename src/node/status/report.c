@@ -168,11 +168,11 @@ struct node_report *node_report_new(const struct node_report_options *options)
 {
         const struct node_state_options state = {
                 .loop = options->loop,
-                .client = *options->config->node_name ? options->client : NULL,
+                .client = *options->config->node.name ? options->client : NULL,
                 .watch = options->watch,
-                .node = options->config->node_name,
-                .condition = options->config->node_condition,
-                .taint = options->config->node_taint,
+                .node = options->config->node.name,
+                .condition = options->config->node.condition,
+                .taint = options->config->node.taint,
         };
         struct node_report *report;
 

@@ -40,10 +40,10 @@ int main(int argc, char **argv)
                 .units = units,
                 .n_units = ARRAY_SIZE(units)};
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        struct config config = {.device_lists = DEVICE_LIST_CDI_CRI,
-                .extras = EXTRA_GDRCOPY,
+        struct config config = {.devices.lists = DEVICE_LIST_CDI_CRI,
+                .devices.extras = EXTRA_GDRCOPY,
                 .system_root = "",
-                .cdi_hook_path = "/usr/bin/nvidia-cdi-hook"};
+                .cdi.hook_path = "/usr/bin/nvidia-cdi-hook"};
         struct plan plan = {.config = &config, .inventory = &inventory, .resources = &resource, .n_resources = 1};
         struct error err;
 
@@ -51,8 +51,8 @@ int main(int argc, char **argv)
                 fprintf(stderr, "usage: cdi-emit ROOT\n");
                 return 2;
         }
-        config.system_root = config.driver_root = config.driver_root_ctr = config.dev_root = argv[1];
-        config.cdi_root = arena_printf(&arena, "%s/cdi", argv[1]);
+        config.system_root = config.driver.root = config.driver.mounted_root = config.driver.dev_root = argv[1];
+        config.cdi.root = arena_printf(&arena, "%s/cdi", argv[1]);
         if (cdi_publish(&plan, NULL, warn, NULL, &err) < 0) {
                 fprintf(stderr, "cdi-emit: %s\n", err.text);
                 return 1;

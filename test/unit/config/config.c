@@ -14,34 +14,34 @@ static void test_an_empty_file_means_the_defaults(void **state UNUSED)
                 assert_string_equal(fixture.config->path, fixture.path);
                 assert_true(fixture.config->fail_on_init_error);
                 assert_int_equal(fixture.config->mig_strategy, MIG_STRATEGY_NONE);
-                assert_string_equal(fixture.config->driver_root, "/");
-                assert_string_equal(fixture.config->driver_root_ctr, "/driver-root");
-                assert_string_equal(fixture.config->mps_root, "");
-                assert_string_equal(fixture.config->kubelet_socket, "/var/lib/kubelet/device-plugins/kubelet.sock");
-                assert_string_equal(fixture.config->nvml_library, "");
-                assert_string_equal(fixture.config->log_level, "info");
-                assert_string_equal(fixture.config->log_format, "text");
-                assert_int_equal(fixture.config->id_strategy, ID_STRATEGY_UUID);
+                assert_string_equal(fixture.config->driver.root, "/");
+                assert_string_equal(fixture.config->driver.mounted_root, "/driver-root");
+                assert_string_equal(fixture.config->mps.root, "");
+                assert_string_equal(fixture.config->kubelet.socket, "/var/lib/kubelet/device-plugins/kubelet.sock");
+                assert_string_equal(fixture.config->driver.nvml_library, "");
+                assert_string_equal(fixture.config->log.level, "info");
+                assert_string_equal(fixture.config->log.format, "text");
+                assert_int_equal(fixture.config->devices.id_strategy, ID_STRATEGY_UUID);
                 assert_int_equal(fixture.config->placement, PLACEMENT_DISTRIBUTED);
                 assert_null(fixture.config->sharing.mps);
                 assert_null(fixture.config->sharing.time_slicing);
-                assert_string_equal(fixture.config->dev_root, "/");
+                assert_string_equal(fixture.config->driver.dev_root, "/");
                 assert_int_equal(fixture.config->discovery, DISCOVERY_AUTO);
-                assert_int_equal(fixture.config->device_lists, DEVICE_LIST_ENVVAR);
-                assert_false(fixture.config->pass_device_specs);
-                assert_int_equal(fixture.config->extras, 0);
-                assert_false(fixture.config->has_imex_channel);
-                assert_false(fixture.config->imex_required);
-                assert_string_equal(fixture.config->cdi_annotation_prefix, "cdi.k8s.io/");
-                assert_string_equal(fixture.config->cdi_hook_path, "/usr/bin/nvidia-ctk");
-                assert_null(fixture.config->cdi_feature_flags[0]);
-                assert_null(fixture.config->cdi_disable_hooks[0]);
-                assert_string_equal(fixture.config->cdi_root, "/var/run/cdi");
+                assert_int_equal(fixture.config->devices.lists, DEVICE_LIST_ENVVAR);
+                assert_false(fixture.config->devices.pass_specs);
+                assert_int_equal(fixture.config->devices.extras, 0);
+                assert_false(fixture.config->devices.has_imex_channel);
+                assert_false(fixture.config->devices.imex_required);
+                assert_string_equal(fixture.config->cdi.annotation_prefix, "cdi.k8s.io/");
+                assert_string_equal(fixture.config->cdi.hook_path, "/usr/bin/nvidia-ctk");
+                assert_null(fixture.config->cdi.feature_flags[0]);
+                assert_null(fixture.config->cdi.disable_hooks[0]);
+                assert_string_equal(fixture.config->cdi.root, "/var/run/cdi");
                 assert_string_equal(fixture.config->system_root, "");
-                assert_int_equal(fixture.config->n_gpu_patterns, 0);
-                assert_int_equal(fixture.config->n_mig_patterns, 0);
-                assert_int_equal(fixture.config->n_xid_rules, 0);
-                assert_true(fixture.config->recover);
+                assert_int_equal(fixture.config->patterns.n_gpu, 0);
+                assert_int_equal(fixture.config->patterns.n_mig, 0);
+                assert_int_equal(fixture.config->health.n_xid_rules, 0);
+                assert_true(fixture.config->health.recover);
                 assert_null(fixture.config->discovery_flags.use_node_feature_api);
                 assert_string_equal(fixture.warnings.data, "");
         }
@@ -76,33 +76,33 @@ static void test_flags_in_the_file_match_in_any_case(void **state UNUSED)
 
         assert_ok(build(&fixture, text, NULL), &fixture.err);
         assert_false(fixture.config->fail_on_init_error);
-        assert_string_equal(fixture.config->mps_root, "5"); /* a number where text is wanted becomes text */
-        assert_string_equal(fixture.config->driver_root, "/run/nvidia/driver");
-        assert_string_equal(fixture.config->driver_root_ctr, "/host");
-        assert_int_equal(fixture.config->id_strategy, ID_STRATEGY_INDEX);
+        assert_string_equal(fixture.config->mps.root, "5"); /* a number where text is wanted becomes text */
+        assert_string_equal(fixture.config->driver.root, "/run/nvidia/driver");
+        assert_string_equal(fixture.config->driver.mounted_root, "/host");
+        assert_int_equal(fixture.config->devices.id_strategy, ID_STRATEGY_INDEX);
         assert_int_equal(fixture.config->placement, PLACEMENT_PACKED);
         assert_int_equal(fixture.config->mig_strategy, MIG_STRATEGY_MIXED);
         assert_int_equal(fixture.config->discovery, DISCOVERY_TEGRA);
-        assert_string_equal(fixture.config->dev_root, "/dev-root");
-        assert_int_equal(fixture.config->extras, EXTRA_GDRCOPY | EXTRA_MOFED);
+        assert_string_equal(fixture.config->driver.dev_root, "/dev-root");
+        assert_int_equal(fixture.config->devices.extras, EXTRA_GDRCOPY | EXTRA_MOFED);
         assert_false(*fixture.config->discovery_flags.use_node_feature_api);
         assert_true(*fixture.config->discovery_flags.oneshot);
         assert_int_equal(*fixture.config->discovery_flags.sleep_ns, 5);
         assert_null(fixture.config->discovery_flags.no_timestamp);
         assert_null(fixture.config->discovery_flags.output_file);
-        assert_true(fixture.config->pass_device_specs);
-        assert_string_equal(fixture.config->cdi_annotation_prefix, "custom.cdi.k8s.io/");
-        assert_string_equal(fixture.config->cdi_hook_path, "/usr/local/bin/hook");
-        assert_int_equal(fixture.config->device_lists, DEVICE_LIST_ENVVAR | DEVICE_LIST_CDI_CRI);
-        assert_true(fixture.config->has_imex_channel);
-        assert_true(fixture.config->imex_required);
-        assert_false(fixture.config->recover);
-        assert_int_equal(fixture.config->n_xid_rules, 2);
-        assert_int_equal(fixture.config->xid_rules[0].xid, 79);
-        assert_false(fixture.config->xid_rules[0].unhealthy);
-        assert_int_equal(fixture.config->xid_rules[1].xid, 43);
-        assert_true(fixture.config->xid_rules[1].unhealthy);
-        assert_int_equal(fixture.config->xid_rules[1].line, 23);
+        assert_true(fixture.config->devices.pass_specs);
+        assert_string_equal(fixture.config->cdi.annotation_prefix, "custom.cdi.k8s.io/");
+        assert_string_equal(fixture.config->cdi.hook_path, "/usr/local/bin/hook");
+        assert_int_equal(fixture.config->devices.lists, DEVICE_LIST_ENVVAR | DEVICE_LIST_CDI_CRI);
+        assert_true(fixture.config->devices.has_imex_channel);
+        assert_true(fixture.config->devices.imex_required);
+        assert_false(fixture.config->health.recover);
+        assert_int_equal(fixture.config->health.n_xid_rules, 2);
+        assert_int_equal(fixture.config->health.xid_rules[0].xid, 79);
+        assert_false(fixture.config->health.xid_rules[0].unhealthy);
+        assert_int_equal(fixture.config->health.xid_rules[1].xid, 43);
+        assert_true(fixture.config->health.xid_rules[1].unhealthy);
+        assert_int_equal(fixture.config->health.xid_rules[1].line, 23);
         assert_string_equal(fixture.warnings.data, "");
 }
 
@@ -117,7 +117,7 @@ static void test_what_is_not_text_becomes_text_as_go_prints_it(void **state UNUS
 
                 assert_ok(build(&fixture, arena_printf(&fixture.arena, "flags: {mpsRoot: %s}\n", table[i][0]), NULL),
                         &fixture.err);
-                assert_string_equal(fixture.config->mps_root, table[i][1]);
+                assert_string_equal(fixture.config->mps.root, table[i][1]);
         }
 }
 
@@ -140,7 +140,7 @@ static void test_device_lists_are_words_and_may_be_none(void **state UNUSED)
                         arena_printf(&fixture.arena, "flags: {plugin: {deviceListStrategy: %s}}\n", table[i].text);
 
                 assert_ok(build(&fixture, text, NULL), &fixture.err);
-                assert_int_equal(fixture.config->device_lists, table[i].set);
+                assert_int_equal(fixture.config->devices.lists, table[i].set);
                 assert_string_equal(fixture.warnings.data, "");
         }
 }
@@ -189,7 +189,7 @@ static void test_a_key_that_says_the_default_is_no_key_that_makes_root(void **st
                         "flags: {nvidiaDriverRoot: /, migStrategy: mixed, plugin: {nvidiaCTKPath: /usr/bin/nvidia-ctk}}\n",
                         only),
                 &fixture.err);
-        assert_string_equal(fixture.config->driver_root, "/");
+        assert_string_equal(fixture.config->driver.root, "/");
 }
 
 static void test_flags_and_variables_alone_fill_what_the_file_cannot(void **state UNUSED)
@@ -201,16 +201,16 @@ static void test_flags_and_variables_alone_fill_what_the_file_cannot(void **stat
 
         assert_ok(
                 build(&fixture, "flags: {nvidiaDevRoot: /file}\nimex: {channelIDs: []}\n", environment), &fixture.err);
-        assert_string_equal(fixture.config->cdi_feature_flags[0], "a");
-        assert_string_equal(fixture.config->cdi_feature_flags[1], "b");
-        assert_null(fixture.config->cdi_feature_flags[2]);
-        assert_string_equal(fixture.config->cdi_disable_hooks[0], "all");
-        assert_null(fixture.config->cdi_disable_hooks[1]);
-        assert_string_equal(fixture.config->cdi_root, "/run/cdi");
+        assert_string_equal(fixture.config->cdi.feature_flags[0], "a");
+        assert_string_equal(fixture.config->cdi.feature_flags[1], "b");
+        assert_null(fixture.config->cdi.feature_flags[2]);
+        assert_string_equal(fixture.config->cdi.disable_hooks[0], "all");
+        assert_null(fixture.config->cdi.disable_hooks[1]);
+        assert_string_equal(fixture.config->cdi.root, "/run/cdi");
         assert_string_equal(fixture.config->system_root, "/host");
         /* Empty counts as set, and an empty root of devices is that of the driver. */
-        assert_string_equal(fixture.config->dev_root, "/run/nvidia/driver");
-        assert_true(fixture.config->has_imex_channel);
+        assert_string_equal(fixture.config->driver.dev_root, "/run/nvidia/driver");
+        assert_true(fixture.config->devices.has_imex_channel);
 }
 
 static void test_patterns_are_kept_in_their_order(void **state UNUSED)
@@ -224,14 +224,14 @@ static void test_patterns_are_kept_in_their_order(void **state UNUSED)
         _cleanup_(fixture_done) struct fixture fixture = fixture_new();
 
         assert_ok(build(&fixture, text, NULL), &fixture.err);
-        assert_int_equal(fixture.config->n_gpu_patterns, 2);
-        assert_string_equal(fixture.config->gpu_patterns[0].pattern, "NVIDIA A100*");
-        assert_string_equal(fixture.config->gpu_patterns[0].name, "nvidia.com/a100");
-        assert_int_equal(fixture.config->gpu_patterns[0].line, 3);
-        assert_string_equal(fixture.config->gpu_patterns[1].pattern, "*");
-        assert_int_equal(fixture.config->n_mig_patterns, 1);
-        assert_string_equal(fixture.config->mig_patterns[0].pattern, "1g.10gb");
-        assert_string_equal(fixture.config->mig_patterns[0].name, "nvidia.com/mig-small");
+        assert_int_equal(fixture.config->patterns.n_gpu, 2);
+        assert_string_equal(fixture.config->patterns.gpu[0].pattern, "NVIDIA A100*");
+        assert_string_equal(fixture.config->patterns.gpu[0].name, "nvidia.com/a100");
+        assert_int_equal(fixture.config->patterns.gpu[0].line, 3);
+        assert_string_equal(fixture.config->patterns.gpu[1].pattern, "*");
+        assert_int_equal(fixture.config->patterns.n_mig, 1);
+        assert_string_equal(fixture.config->patterns.mig[0].pattern, "1g.10gb");
+        assert_string_equal(fixture.config->patterns.mig[0].name, "nvidia.com/mig-small");
         assert_string_equal(fixture.warnings.data, "");
 }
 
@@ -246,8 +246,8 @@ static void test_the_environment_beats_the_file(void **state UNUSED)
         _cleanup_(fixture_done) struct fixture fixture = fixture_new();
 
         assert_ok(build(&fixture, text, environment), &fixture.err);
-        assert_string_equal(fixture.config->driver_root, "");
-        assert_int_equal(fixture.config->id_strategy, ID_STRATEGY_UUID);
+        assert_string_equal(fixture.config->driver.root, "");
+        assert_int_equal(fixture.config->devices.id_strategy, ID_STRATEGY_UUID);
 }
 
 static void test_wrong_values_are_named_with_place_bound_and_way_out(void **state UNUSED)
@@ -363,8 +363,8 @@ static void test_marks_of_the_node_are_checked_at_the_start(void **state UNUSED)
         static const char *const bad_condition[] = {"WARPSHARE_NODE_CONDITION=Ready", NULL};
 
         assert_ok(build(&fixture, "version: v1\n", good), &fixture.err);
-        assert_string_equal(fixture.config->node_taint, "a/b:NoSchedule");
-        assert_string_equal(fixture.config->node_condition, "Shares");
+        assert_string_equal(fixture.config->node.taint, "a/b:NoSchedule");
+        assert_string_equal(fixture.config->node.condition, "Shares");
         assert_fails(build(&fixture, "version: v1\n", bad_taint), &fixture.err, ERROR_INVALID,
                 "--node-taint: 'a/b' is not a taint: write key=value:effect or key:effect, for example "
                 "nvidia.com/gpu-sharing=unavailable:NoSchedule");

@@ -43,10 +43,11 @@ static void test_paths_of_kubelet_are_below_its_root_unless_they_are_named(void 
                         "WARPSHARE_KUBELET_PLUGINS=/plugins", NULL};
 
                 assert_ok(build(&fixture, "", environment), &fixture.err);
-                assert_string_equal(fixture.config->pod_resources, "/var/lib/k0s/kubelet/pod-resources/kubelet.sock");
+                assert_string_equal(
+                        fixture.config->kubelet.pod_resources, "/var/lib/k0s/kubelet/pod-resources/kubelet.sock");
                 assert_string_equal(fixture.config->dra.registry, "/var/lib/k0s/kubelet/plugins_registry");
                 assert_string_equal(fixture.config->dra.plugins, "/plugins");
-                assert_string_equal(fixture.config->kubelet_socket, "/var/lib/kubelet/device-plugins/kubelet.sock");
+                assert_string_equal(fixture.config->kubelet.socket, "/var/lib/kubelet/device-plugins/kubelet.sock");
         }
         for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
                 const char *const environment[] = {

@@ -737,7 +737,7 @@ static void test_mps_needs_its_directory(void **state UNUSED)
         assert_fails(
                 build(&fixture, MPS("flags: {mpsRoot: /run/nvidia/mps}\n"), empty), &fixture.err, ERROR_INVALID, text);
         assert_ok(build(&fixture, MPS("flags: {mpsRoot: /run/nvidia/mps}\n"), NULL), &fixture.err);
-        assert_string_equal(fixture.config->mps_root, "/run/nvidia/mps");
+        assert_string_equal(fixture.config->mps.root, "/run/nvidia/mps");
 }
 
 int main(void)

@@ -63,11 +63,11 @@ static void assert_answer(struct node *node, const char *ids, const char *expect
 /* Everything that an answer can have beside MPS. */
 static void want_all(struct node *node)
 {
-        node->config.cdi_annotation_prefix = "cdi.k8s.io/";
-        node->config.dev_root = "/";
-        node->config.pass_device_specs = true;
-        node->config.extras = EXTRA_GDRCOPY | EXTRA_GDS | EXTRA_MOFED;
-        node->config.has_imex_channel = true;
+        node->config.cdi.annotation_prefix = "cdi.k8s.io/";
+        node->config.driver.dev_root = "/";
+        node->config.devices.pass_specs = true;
+        node->config.devices.extras = EXTRA_GDRCOPY | EXTRA_GDS | EXTRA_MOFED;
+        node->config.devices.has_imex_channel = true;
         node->inventory.nodes = NODE_NVIDIACTL | NODE_UVM | NODE_UVM_TOOLS | NODE_MODESET | NODE_IMEX_CHANNEL;
         for (size_t i = 0; i < node->inventory.n_gpus; i++)
                 node->inventory.gpus[i].minor = (int)i + 4;
@@ -80,7 +80,7 @@ static void test_whole_gpus_are_named_in_the_order_of_the_request(void **state U
         assert_ok(node_plan(&node), &node.err);
         assert_answer(&node, "GPU-2", "NVIDIA_VISIBLE_DEVICES=GPU-2\n");
         assert_answer(&node, "GPU-2 GPU-0 GPU-2", "NVIDIA_VISIBLE_DEVICES=GPU-2,GPU-0\n");
-        node.config.id_strategy = ID_STRATEGY_INDEX;
+        node.config.devices.id_strategy = ID_STRATEGY_INDEX;
         assert_answer(&node, "GPU-3 GPU-1", "NVIDIA_VISIBLE_DEVICES=3,1\n");
 }
 
@@ -109,7 +109,7 @@ static void test_mps_adds_the_pipe_and_the_shared_memory(void **state UNUSED)
         assert_ok(node_plan(&node), &node.err);
         assert_answer(
                 &node, "GPU-0::7", PIPE_OF("GPU-0") UNIFORM_FACTS "NVIDIA_VISIBLE_DEVICES=GPU-0\n" MOUNTS_OF("GPU-0"));
-        node.config.mps_root = "/run/nvidia/mps//";
+        node.config.mps.root = "/run/nvidia/mps//";
         assert_answer(
                 &node, "GPU-0::7", PIPE_OF("GPU-0") UNIFORM_FACTS "NVIDIA_VISIBLE_DEVICES=GPU-0\n" MOUNTS_OF("GPU-0"));
 }
@@ -238,10 +238,10 @@ static void test_a_bound_request_is_of_its_unit_whatever_its_ids_say(void **stat
         struct allocate_answer answer;
 
         want_all(&node);
-        node.config.extras = 0;
-        node.config.has_imex_channel = false;
+        node.config.devices.extras = 0;
+        node.config.devices.has_imex_channel = false;
         node.inventory.nodes = 0;
-        node.config.device_lists = DEVICE_LIST_ENVVAR | DEVICE_LIST_CDI_CRI;
+        node.config.devices.lists = DEVICE_LIST_ENVVAR | DEVICE_LIST_CDI_CRI;
         node_share(&node, SHARING_MPS, 4);
         node.section.provisioning = PROVISIONING_WEIGHTED;
         assert_ok(node_plan(&node), &node.err);
@@ -393,12 +393,12 @@ static void test_each_strategy_hands_the_devices_out_in_its_own_way(void **state
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
                 _cleanup_(node_done) struct node node = node_new(2);
 
-                node.config.cdi_annotation_prefix = "cdi.k8s.io/";
+                node.config.cdi.annotation_prefix = "cdi.k8s.io/";
                 node_share(&node, SHARING_TIME_SLICING, 4);
                 assert_ok(node_plan(&node), &node.err);
-                node.config.device_lists = table[i].lists;
+                node.config.devices.lists = table[i].lists;
                 assert_answer(&node, "GPU-1::1 GPU-0::3 GPU-1::0", table[i].by_uuid);
-                node.config.id_strategy = ID_STRATEGY_INDEX;
+                node.config.devices.id_strategy = ID_STRATEGY_INDEX;
                 assert_answer(&node, "GPU-1::1 GPU-0::3 GPU-1::0", table[i].by_index);
         }
 }
@@ -442,7 +442,7 @@ static void test_each_strategy_has_its_own_extras_imex_channel_and_nodes(void **
                 want_all(&node);
                 assert_ok(node_plan(&node), &node.err);
                 node.plan->cdi_extras = EXTRA_GDRCOPY | EXTRA_MOFED;
-                node.config.device_lists = table[i].lists;
+                node.config.devices.lists = table[i].lists;
                 assert_answer(&node, "GPU-1", table[i].expected);
         }
 }
@@ -466,8 +466,8 @@ static void test_mps_stands_beside_every_strategy(void **state UNUSED)
 
                 node_share(&node, SHARING_MPS, 10);
                 assert_ok(node_plan(&node), &node.err);
-                node.config.extras = EXTRA_GDS;
-                node.config.device_lists = table[i].lists;
+                node.config.devices.extras = EXTRA_GDS;
+                node.config.devices.lists = table[i].lists;
                 assert_answer(&node, "GPU-0::7", table[i].expected);
         }
 }
@@ -550,7 +550,7 @@ static void test_limits_are_named_where_their_cdi_devices_are(void **state UNUSE
                 node_share(&node, SHARING_MPS, 10);
                 node.section.provisioning = table[i].provisioning;
                 node.section.daemon_scope = table[i].scope;
-                node.config.device_lists = table[i].lists;
+                node.config.devices.lists = table[i].lists;
                 node.inventory.gpus[0].multiprocessors = node.inventory.gpus[1].multiprocessors = 80;
                 node.binding = table[i].binding;
                 assert_ok(node_plan(&node), &node.err);
@@ -573,8 +573,8 @@ static void test_limits_by_cdi_leave_the_variables_where_they_are(void **state U
 
         node_share(&node, SHARING_MPS, 20);
         node.section.provisioning = PROVISIONING_WEIGHTED;
-        node.config.device_lists = DEVICE_LIST_CDI_ANNOTATIONS;
-        node.config.cdi_annotation_prefix = "cdi.k8s.io/";
+        node.config.devices.lists = DEVICE_LIST_CDI_ANNOTATIONS;
+        node.config.cdi.annotation_prefix = "cdi.k8s.io/";
         assert_ok(node_plan(&node), &node.err);
         node.plan->cdi_limits = true;
         assert_answer(&node, "GPU-0::3",
@@ -586,7 +586,7 @@ static void test_a_whole_unit_has_no_limits_by_cdi(void **state UNUSED)
 {
         _cleanup_(node_done) struct node node = node_new(1);
 
-        node.config.device_lists = DEVICE_LIST_CDI_CRI;
+        node.config.devices.lists = DEVICE_LIST_CDI_CRI;
         assert_ok(node_plan(&node), &node.err);
         node.plan->cdi_limits = true;
         assert_answer(&node, "GPU-0", "cdi " VENDOR "/gpu=GPU-0\n");
@@ -597,14 +597,14 @@ static void test_an_imex_channel_without_its_node_is_not_given_to_containers(voi
         _cleanup_(node_done) struct node node = node_new(1);
 
         want_all(&node);
-        node.config.extras = 0;
-        node.config.pass_device_specs = false;
+        node.config.devices.extras = 0;
+        node.config.devices.pass_specs = false;
         node.inventory.nodes = NODE_NVIDIACTL;
-        node.config.device_lists = DEVICE_LIST_ENVVAR | DEVICE_LIST_CDI_CRI;
+        node.config.devices.lists = DEVICE_LIST_ENVVAR | DEVICE_LIST_CDI_CRI;
         assert_ok(node_plan(&node), &node.err);
         assert_answer(&node, "GPU-0", "cdi " VENDOR "/gpu=GPU-0\nNVIDIA_VISIBLE_DEVICES=GPU-0\n");
         node.inventory.nodes = NODE_IMEX_CHANNEL;
-        node.config.has_imex_channel = false;
+        node.config.devices.has_imex_channel = false;
         assert_answer(&node, "GPU-0", "cdi " VENDOR "/gpu=GPU-0\nNVIDIA_VISIBLE_DEVICES=GPU-0\n");
 }
 
@@ -614,18 +614,18 @@ static void test_an_annotation_is_there_for_whatever_device_there_is(void **stat
         _cleanup_(node_done) struct node node = node_new(1);
 
         want_all(&node);
-        node.config.extras = 0;
-        node.config.has_imex_channel = false;
-        node.config.device_lists = DEVICE_LIST_CDI;
+        node.config.devices.extras = 0;
+        node.config.devices.has_imex_channel = false;
+        node.config.devices.lists = DEVICE_LIST_CDI;
         assert_ok(node_plan(&node), &node.err);
         assert_answer(&node, "", "");
-        node.config.cdi_annotation_prefix = "custom.cdi.k8s.io/";
+        node.config.cdi.annotation_prefix = "custom.cdi.k8s.io/";
         assert_answer(&node, "GPU-0",
                 "@custom.cdi.k8s.io/nvidia-device-plugin_tag=" VENDOR "/gpu=GPU-0\ncdi " VENDOR "/gpu=GPU-0\n");
-        node.config.device_lists = DEVICE_LIST_CDI_ANNOTATIONS;
-        node.config.has_imex_channel = true;
+        node.config.devices.lists = DEVICE_LIST_CDI_ANNOTATIONS;
+        node.config.devices.has_imex_channel = true;
         assert_answer(&node, "", "@custom.cdi.k8s.io/nvidia-device-plugin_tag=" VENDOR "/imex-channel=0\n");
-        node.config.has_imex_channel = false;
+        node.config.devices.has_imex_channel = false;
         node.plan->cdi_extras = EXTRA_GDS | EXTRA_MOFED;
         assert_answer(&node, "GPU-0",
                 "@custom.cdi.k8s.io/nvidia-device-plugin_tag=" VENDOR "/gpu=GPU-0," VENDOR "/gds=all," VENDOR
@@ -639,9 +639,9 @@ static void test_device_nodes_are_those_that_exist_below_the_dev_root(void **sta
         _cleanup_(node_done) struct node node = node_new(3);
 
         want_all(&node);
-        node.config.extras = 0;
-        node.config.has_imex_channel = false;
-        node.config.dev_root = "/run/nvidia/driver/";
+        node.config.devices.extras = 0;
+        node.config.devices.has_imex_channel = false;
+        node.config.driver.dev_root = "/run/nvidia/driver/";
         node.inventory.nodes = NODE_NVIDIACTL | NODE_UVM_TOOLS;
         node.inventory.gpus[1].minor = GPU_UNKNOWN_INT;
         assert_ok(node_plan(&node), &node.err);
@@ -667,8 +667,8 @@ static void test_a_platform_without_control_nodes_has_none(void **state UNUSED)
                 _cleanup_(node_done) struct node node = node_new(2);
 
                 want_all(&node);
-                node.config.extras = 0;
-                node.config.has_imex_channel = false;
+                node.config.devices.extras = 0;
+                node.config.devices.has_imex_channel = false;
                 assert_ok(node_plan(&node), &node.err);
                 node.inventory.platform = table[i].platform;
                 assert_answer(&node, "GPU-1 GPU-0", table[i].expected);
@@ -721,8 +721,8 @@ static void test_mig_devices_of_one_gpu_share_its_node(void **state UNUSED)
         };
 
         want_all(&node);
-        node.config.extras = 0;
-        node.config.has_imex_channel = false;
+        node.config.devices.extras = 0;
+        node.config.devices.has_imex_channel = false;
         node.inventory.nodes = 0;
         plan_units(&node, SHARING_NONE, units, ARRAY_SIZE(units));
         assert_answer(&node, "MIG-b MIG-a MIG-d MIG-c",
@@ -734,9 +734,9 @@ static void test_mig_devices_of_one_gpu_share_its_node(void **state UNUSED)
                 "/dev/nvidia4 => /dev/nvidia4 (rw)\n"
                 "/dev/nvidia-caps/nvidia-cap165 => /dev/nvidia-caps/nvidia-cap165 (rw)\n"
                 "/dev/nvidia-caps/nvidia-cap39 => /dev/nvidia-caps/nvidia-cap39 (rw)\n");
-        node.config.pass_device_specs = false;
-        node.config.id_strategy = ID_STRATEGY_INDEX;
-        node.config.device_lists = DEVICE_LIST_VOLUME_MOUNTS | DEVICE_LIST_CDI_CRI;
+        node.config.devices.pass_specs = false;
+        node.config.devices.id_strategy = ID_STRATEGY_INDEX;
+        node.config.devices.lists = DEVICE_LIST_VOLUME_MOUNTS | DEVICE_LIST_CDI_CRI;
         assert_answer(&node, "MIG-b MIG-d",
                 "cdi " VENDOR "/gpu=1:1\ncdi " VENDOR "/gpu=0:0\n"
                 "NVIDIA_VISIBLE_DEVICES=" VOLUMES "\n"

@@ -102,7 +102,7 @@ static void test_kubelet_is_to_ask_only_where_limits_depend_on_what_a_container_
 
                 share_each(&node, table[i].provisioning);
                 node.section.daemon_scope = table[i].scope;
-                node.config.device_lists = table[i].lists;
+                node.config.devices.lists = table[i].lists;
                 assert_ok(node_plan(&node), &node.err);
                 assert_int_equal(mps_limits_at_start(node.plan, &node.plan->resources[0]), table[i].asks);
         }

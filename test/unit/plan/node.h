@@ -52,7 +52,7 @@ static inline struct node node_new(size_t n_gpus)
                 };
         }
         node.config = (struct config){
-                .path = "/config/config.yaml", .mps_root = "/run/nvidia/mps", .device_lists = DEVICE_LIST_ENVVAR};
+                .path = "/config/config.yaml", .mps.root = "/run/nvidia/mps", .devices.lists = DEVICE_LIST_ENVVAR};
         return node;
 }
 

@@ -243,8 +243,8 @@ static void test_resources_are_in_order(void **state UNUSED)
         _cleanup_(node_done) struct node node = node_new(4);
 
         node.config.mig_strategy = MIG_STRATEGY_MIXED;
-        node.config.gpu_patterns = patterns;
-        node.config.n_gpu_patterns = ARRAY_SIZE(patterns);
+        node.config.patterns.gpu = patterns;
+        node.config.patterns.n_gpu = ARRAY_SIZE(patterns);
         node.inventory.gpus[0].name = "y";
         node_add_mig(&node, 1, "1g.5gb");
         node.inventory.gpus[2].name = "z";
@@ -561,8 +561,8 @@ static void test_two_units_cannot_have_one_name_of_their_own(void **state UNUSED
         _cleanup_(node_done) struct node node = node_new(12);
 
         node.inventory.gpus[0].name = "another";
-        node.config.gpu_patterns = patterns;
-        node.config.n_gpu_patterns = ARRAY_SIZE(patterns);
+        node.config.patterns.gpu = patterns;
+        node.config.patterns.n_gpu = ARRAY_SIZE(patterns);
         node_share(&node, SHARING_MPS, 2);
         node.section.scope = SCOPE_INDIVIDUAL;
         assert_fails(node_plan(&node), &node.err, ERROR_INVALID,

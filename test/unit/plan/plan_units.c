@@ -306,10 +306,10 @@ static void test_patterns_name_what_they_match_first(void **state UNUSED)
         node.inventory.gpus[0].name = "NVIDIA H100 80GB HBM3";
         node.inventory.gpus[1].name = "NVIDIA H100";
         node.inventory.gpus[2].name = NULL;
-        node.config.gpu_patterns = gpus;
-        node.config.n_gpu_patterns = ARRAY_SIZE(gpus);
-        node.config.mig_patterns = migs;
-        node.config.n_mig_patterns = ARRAY_SIZE(migs);
+        node.config.patterns.gpu = gpus;
+        node.config.patterns.n_gpu = ARRAY_SIZE(gpus);
+        node.config.patterns.mig = migs;
+        node.config.patterns.n_mig = ARRAY_SIZE(migs);
         assert_ok(node_plan(&node), &node.err);
         assert_string_equal(describe(&node),
                 "nvidia.com/exact none: GPU-1; nvidia.com/h100 none: GPU-0; nvidia.com/large none: MIG-3-1 MIG-3-2; "
@@ -318,7 +318,7 @@ static void test_patterns_name_what_they_match_first(void **state UNUSED)
         assert_string_equal(node.warnings.data, "");
         /* What no pattern matches has its usual name. */
         plan_done(node.plan);
-        node.config.n_gpu_patterns = 2;
+        node.config.patterns.n_gpu = 2;
         node.config.mig_strategy = MIG_STRATEGY_NONE;
         assert_ok(node_plan(&node), &node.err);
         assert_string_equal(describe(&node),
@@ -352,8 +352,8 @@ static void test_tegra_goes_by_its_platform(void **state UNUSED)
         assert_string_equal(describe(&node), "nvidia.com/gpu time-slicing: tegra*2");
         assert_string_equal(node.plan->resources[0].units[0].index, "0");
         plan_done(node.plan);
-        node.config.gpu_patterns = patterns;
-        node.config.n_gpu_patterns = ARRAY_SIZE(patterns);
+        node.config.patterns.gpu = patterns;
+        node.config.patterns.n_gpu = ARRAY_SIZE(patterns);
         assert_ok(node_plan(&node), &node.err);
         assert_string_equal(describe(&node), "nvidia.com/soc none: tegra");
 }

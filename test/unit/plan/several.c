@@ -18,7 +18,7 @@
 
 static void share_each(struct node *node, enum sharing_strategy strategy, unsigned int lists)
 {
-        node->config.device_lists = lists;
+        node->config.devices.lists = lists;
         node_share(node, strategy, 4);
         node->section.scope = SCOPE_INDIVIDUAL;
         node->section.provisioning = PROVISIONING_WEIGHTED;
@@ -94,7 +94,7 @@ static void test_two_mig_devices_have_a_daemon_each(void **state UNUSED)
         static const char *const names[] = {"nvidia.com/mig-1g.5gb", "nvidia.com/mig-3g.20gb"};
         _cleanup_(node_done) struct node node = node_new(1);
 
-        node.config.device_lists = DEVICE_LIST_CDI_CRI;
+        node.config.devices.lists = DEVICE_LIST_CDI_CRI;
         node.config.mig_strategy = MIG_STRATEGY_MIXED;
         node_add_mig(&node, 0, "1g.5gb")->uuid = "MIG-1";
         node_add_mig(&node, 0, "3g.20gb")->uuid = "MIG-2";
@@ -116,7 +116,7 @@ static void test_a_whole_gpu_beside_a_share_is_not_seen_through_mps(void **state
 
         entry->devices = (struct device_selector){SELECT_LIST, .refs = &ref, .n_refs = 1};
         entry->rename = "nvidia.com/gpu.small";
-        node.config.device_lists = DEVICE_LIST_CDI_CRI;
+        node.config.devices.lists = DEVICE_LIST_CDI_CRI;
         node.sections[SHARING_MPS]->daemon_scope = DAEMON_SCOPE_NODE;
         assert_non_null(
                 strstr(fault(&node, names, 2), "share all of them by MPS, or none that one container asks for"));

@@ -303,7 +303,7 @@ static void test_firmware_is_taken_from_where_the_kernel_takes_it(void **state)
         assert_int_equal(driver.n_files, 3);
 
         /* Written as the host sees it, which has the driver's root elsewhere. */
-        tree->config.driver_root = "/run/nvidia/driver";
+        tree->config.driver.root = "/run/nvidia/driver";
         tree_write(tree, "/system/sys/module/firmware_class/parameters/path", parameter, strlen(parameter));
         tree_file(tree, "/driver/opt/firmware/nvidia/" TREE_VERSION "/gsp_ga10x.bin");
         driver = find(tree, false, false);

@@ -124,7 +124,7 @@ static void test_a_hook_that_is_switched_off_is_not_missed(void **state)
 
         tree_gpus(tree, 1);
         make_program(tree, "/driver/usr/bin/nvidia-cdi-hook", 11708);
-        tree->config.cdi_disable_hooks = some;
+        tree->config.cdi.disable_hooks = some;
         assert_ok(tree_publish(tree), &tree->err);
         assert_string_equal(tree->warnings.data, "");
         assert_string_equal(
@@ -138,8 +138,8 @@ static void test_the_program_behind_a_script_is_looked_into(void **state)
         struct tree *tree = *state;
 
         tree_gpus(tree, 1);
-        tree->config.driver_root = "/run/host";
-        tree->config.cdi_hook_path = "/run/host/usr/local/nvidia/toolkit/nvidia-ctk";
+        tree->config.driver.root = "/run/host";
+        tree->config.cdi.hook_path = "/run/host/usr/local/nvidia/toolkit/nvidia-ctk";
         tree_write(tree, "/driver/usr/local/nvidia/releases/nvidia-ctk", script, strlen(script));
         tree_link(tree, "/driver/usr/local/nvidia/toolkit/nvidia-ctk", "/usr/local/nvidia/releases/nvidia-ctk");
         make_program(tree, "/driver/usr/local/nvidia/toolkit/nvidia-ctk.real", 11705);
@@ -166,7 +166,7 @@ static void test_what_cannot_be_looked_into_gets_all_hooks(void **state)
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
                 char *path = tree_path(tree, "/driver/usr/bin/nvidia-cdi-hook");
 
-                tree->config.driver_root = table[i].root;
+                tree->config.driver.root = table[i].root;
                 if (table[i].content)
                         tree_write(tree, "/driver/usr/bin/nvidia-cdi-hook", table[i].content, strlen(table[i].content));
                 else

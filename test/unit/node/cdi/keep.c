@@ -56,12 +56,12 @@ static void test_names_of_the_other_naming_mean_the_same_devices(void **state)
         tree_mig(tree, 0, 1);
         assert_ok(tree_publish(tree), &tree->err);
         assert_string_equal(tree_names(tree, "gpu"), "GPU-1 MIG-0-0");
-        tree->config.id_strategy = ID_STRATEGY_INDEX;
+        tree->config.devices.id_strategy = ID_STRATEGY_INDEX;
         assert_ok(tree_publish(tree), &tree->err);
         assert_string_equal(tree_names(tree, "gpu"), "0:0 1 GPU-1 MIG-0-0");
         assert_string_equal(tree_nodes(tree, "gpu", "MIG-0-0"), tree_nodes(tree, "gpu", "0:0"));
         assert_string_equal(tree_nodes(tree, "gpu", "1"), "/dev/nvidia1");
-        tree->config.id_strategy = ID_STRATEGY_UUID;
+        tree->config.devices.id_strategy = ID_STRATEGY_UUID;
         assert_ok(tree_publish(tree), &tree->err);
         assert_string_equal(tree_names(tree, "gpu"), "0:0 1 GPU-1 MIG-0-0");
 }
@@ -232,10 +232,10 @@ static void test_a_folder_that_cannot_be_written_is_an_error(void **state)
 
         tree_gpus(tree, 1);
         tree_file(tree, "/run/cdi");
-        tree->config.cdi_root = tree_path(tree, "/run/cdi/below");
+        tree->config.cdi.root = tree_path(tree, "/run/cdi/below");
         assert_fails(tree_publish(tree), &tree->err, ERROR_INVALID,
                 arena_printf(&tree->arena, "CDI: create folder '%s/run/cdi/below': Not a directory", tree->root));
-        tree->config.cdi_root = "/proc/self";
+        tree->config.cdi.root = "/proc/self";
         assert_int_equal(tree_publish(tree), -1);
         assert_non_null(
                 strstr(tree->err.text, "CDI: create a file beside '/proc/self/k8s.device-plugin.nvidia.com-gpu.json'"));

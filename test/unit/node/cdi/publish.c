@@ -52,7 +52,7 @@ static void test_groups_are_left_out_where_the_flag_says_so(void **state)
         assert_int_equal(json_integer_value(json_array_get(json_object_get(edits, "additionalGids"), 0)), 44);
         json_decref(edits);
 
-        tree->config.cdi_feature_flags = flags;
+        tree->config.cdi.feature_flags = flags;
         assert_ok(tree_publish(tree), &tree->err);
         edits = tree_edits(tree, "gpu", "GPU-0");
         assert_null(json_object_get(edits, "additionalGids"));
@@ -75,7 +75,7 @@ static void test_a_coherent_gpu_is_marked_where_the_flag_says_so(void **state)
                 json_t *document;
 
                 tree->inventory.gpus[0].coherent = table[i].coherent;
-                tree->config.cdi_feature_flags = table[i].flags;
+                tree->config.cdi.feature_flags = table[i].flags;
                 tree_plan(tree);
                 assert_ok(tree_publish(tree), &tree->err);
                 document = tree_load(tree, "gpu");
@@ -107,7 +107,7 @@ static void test_devices_are_named_by_index_where_ids_are(void **state)
 
         tree_gpus(tree, 2);
         tree_mig(tree, 0, 2);
-        tree->config.id_strategy = ID_STRATEGY_INDEX;
+        tree->config.devices.id_strategy = ID_STRATEGY_INDEX;
         assert_ok(tree_publish(tree), &tree->err);
         assert_string_equal(tree->warnings.data, "");
         tree_assert_golden(tree, "gpu", "mig-index");
@@ -215,10 +215,10 @@ static void test_without_a_cdi_strategy_nothing_happens(void **state)
         struct tree *tree = *state;
 
         tree_gpus(tree, 1);
-        tree->config.device_lists = DEVICE_LIST_ENVVAR | DEVICE_LIST_VOLUME_MOUNTS;
+        tree->config.devices.lists = DEVICE_LIST_ENVVAR | DEVICE_LIST_VOLUME_MOUNTS;
         assert_ok(tree_publish(tree), &tree->err);
         assert_int_equal(access(tree_path(tree, "/run"), F_OK), -1);
-        tree->config.device_lists |= DEVICE_LIST_CDI_ANNOTATIONS;
+        tree->config.devices.lists |= DEVICE_LIST_CDI_ANNOTATIONS;
         assert_ok(tree_publish(tree), &tree->err);
         assert_string_equal(tree_names(tree, "gpu"), "GPU-0");
 }
@@ -269,8 +269,8 @@ static void test_every_file_is_named_as_the_host_names_it(void **state)
 
                 if (table[i].has_dev)
                         tree_node(tree, "/driver/dev/nvidia0", 0666, 0);
-                tree->config.driver_root = table[i].driver_root;
-                tree->config.dev_root = table[i].dev_root;
+                tree->config.driver.root = table[i].driver_root;
+                tree->config.driver.dev_root = table[i].dev_root;
                 assert_ok(tree_publish(tree), &tree->err);
                 assert_string_equal(tree_nodes(tree, "gpu", "GPU-0"), table[i].node);
                 edits = tree_edits(tree, "gpu", NULL);
@@ -290,8 +290,8 @@ static void test_an_empty_dev_in_the_drivers_tree_hides_nothing(void **state)
 
         tree_gpus(tree, 1);
         tree_file(tree, "/driver/dev/null");
-        tree->config.driver_root = "/run/nvidia/driver";
-        tree->config.dev_root = "/";
+        tree->config.driver.root = "/run/nvidia/driver";
+        tree->config.driver.dev_root = "/";
         assert_ok(tree_publish(tree), &tree->err);
         assert_string_equal(tree->warnings.data, "");
         assert_string_equal(tree_nodes(tree, "gpu", "GPU-0"), "/dev/nvidia0");
@@ -328,13 +328,13 @@ static void test_hooks_can_be_left_out(void **state)
         struct tree *tree = *state;
 
         tree_gpus(tree, 1);
-        tree->config.cdi_disable_hooks = some;
+        tree->config.cdi.disable_hooks = some;
         assert_ok(tree_publish(tree), &tree->err);
         assert_string_equal(hooks(tree), "/usr/bin/nvidia-cdi-hook create-symlinks --link "
                                          "libcuda.so.1::/usr/lib/x86_64-linux-gnu/libcuda.so\n"
                                          "/usr/bin/nvidia-cdi-hook update-ldcache --folder /usr/lib/x86_64-linux-gnu\n"
                                          "/usr/bin/nvidia-cdi-hook disable-device-node-modification\n");
-        tree->config.cdi_disable_hooks = all;
+        tree->config.cdi.disable_hooks = all;
         assert_ok(tree_publish(tree), &tree->err);
         assert_string_equal(hooks(tree), "");
 }
@@ -346,17 +346,17 @@ static void test_the_hook_is_called_by_its_path_on_the_host(void **state)
         struct tree *tree = *state;
 
         tree_gpus(tree, 1);
-        tree->config.cdi_disable_hooks = some;
-        tree->config.cdi_hook_path = "/usr/local/nvidia/toolkit/nvidia-ctk";
+        tree->config.cdi.disable_hooks = some;
+        tree->config.cdi.hook_path = "/usr/local/nvidia/toolkit/nvidia-ctk";
         assert_ok(tree_publish(tree), &tree->err);
         assert_string_equal(
                 hooks(tree), "/usr/local/nvidia/toolkit/nvidia-ctk hook disable-device-node-modification\n");
-        tree->config.cdi_hook_path = tree_path(tree, "/driver/usr/bin/nvidia-cdi-hook");
-        tree->config.driver_root = "/run/nvidia/driver";
+        tree->config.cdi.hook_path = tree_path(tree, "/driver/usr/bin/nvidia-cdi-hook");
+        tree->config.driver.root = "/run/nvidia/driver";
         assert_ok(tree_publish(tree), &tree->err);
         assert_string_equal(
                 hooks(tree), "/run/nvidia/driver/usr/bin/nvidia-cdi-hook disable-device-node-modification\n");
-        tree->config.cdi_hook_path = "";
+        tree->config.cdi.hook_path = "";
         assert_ok(tree_publish(tree), &tree->err);
         assert_string_equal(hooks(tree), "/usr/bin/nvidia-cdi-hook disable-device-node-modification\n");
 }
@@ -368,8 +368,8 @@ static void test_extras_are_written_as_nvidia_writes_them(void **state)
         struct tree *tree = *state;
 
         tree_gpus(tree, 1);
-        tree->config.extras = EXTRA_GDRCOPY | EXTRA_GDS | EXTRA_MOFED;
-        tree->config.has_imex_channel = true;
+        tree->config.devices.extras = EXTRA_GDRCOPY | EXTRA_GDS | EXTRA_MOFED;
+        tree->config.devices.has_imex_channel = true;
         tree_node(tree, "/system/dev/gdrdrv", 0666, 0);
         tree_node(tree, "/system/dev/nvidia-fs1", 0666, 0);
         tree_node(tree, "/system/dev/nvidia-fs0", 0666, 0);
@@ -396,8 +396,8 @@ static void test_extras_without_nodes_are_not_given_to_containers(void **state)
         struct tree *tree = *state;
 
         tree_gpus(tree, 1);
-        tree->config.extras = EXTRA_GDRCOPY | EXTRA_MOFED;
-        tree->config.has_imex_channel = true;
+        tree->config.devices.extras = EXTRA_GDRCOPY | EXTRA_MOFED;
+        tree->config.devices.has_imex_channel = true;
         tree->plan.cdi_extras = EXTRA_GDS; /* of an earlier turn */
         tree_node(tree, "/system/dev/infiniband/uverbs0", 0666, 0);
         assert_ok(tree_publish(tree), &tree->err);
@@ -414,10 +414,10 @@ static void test_an_extra_that_is_switched_off_keeps_its_file(void **state)
         struct tree *tree = *state;
 
         tree_gpus(tree, 1);
-        tree->config.extras = EXTRA_GDRCOPY;
+        tree->config.devices.extras = EXTRA_GDRCOPY;
         tree_node(tree, "/system/dev/gdrdrv", 0666, 0);
         assert_ok(tree_publish(tree), &tree->err);
-        tree->config.extras = 0;
+        tree->config.devices.extras = 0;
         assert_ok(tree_publish(tree), &tree->err);
         assert_int_equal(tree->plan.cdi_extras, 0);
         tree_assert_golden(tree, "gdrcopy", "gdrcopy");

@@ -192,8 +192,8 @@ static void test_a_driver_is_found_below_a_root_of_its_own(void **state)
                 const char *const others = column(tree, line, 3);
                 struct driver driver;
 
-                tree->config.driver_root = column(tree, line, 1);
-                tree->config.driver_root_ctr = tree_path(tree, arena_printf(&tree->arena, "/%zu", i));
+                tree->config.driver.root = column(tree, line, 1);
+                tree->config.driver.mounted_root = tree_path(tree, arena_printf(&tree->arena, "/%zu", i));
                 tree_library(tree, arena_printf(&tree->arena, "/%zu%s", i, library), "libcuda.so.1");
                 if (strstr(others, "bin"))
                         tree_file(tree, arena_printf(&tree->arena, "/%zu/bin/nvidia-smi", i));

@@ -94,13 +94,13 @@ static void test_a_folder_is_listed_in_order_and_by_plain_names(void **state)
         tree_file(tree, "/driver/lib/b");
         tree_file(tree, "/driver/lib/a b");
         tree_file(tree, "/driver/lib/a::b");
-        assert_int_equal(roots_list(&(struct roots){0}, tree->config.driver_root_ctr, "/lib", &tree->arena, &names,
+        assert_int_equal(roots_list(&(struct roots){0}, tree->config.driver.mounted_root, "/lib", &tree->arena, &names,
                                  is_not_b, NULL),
                 2);
         assert_string_equal(names[0], "a");
         assert_string_equal(names[1], "c");
-        assert_int_equal(roots_list(&(struct roots){0}, tree->config.driver_root_ctr, "/nowhere", &tree->arena, &names,
-                                 is_not_b, NULL),
+        assert_int_equal(roots_list(&(struct roots){0}, tree->config.driver.mounted_root, "/nowhere", &tree->arena,
+                                 &names, is_not_b, NULL),
                 0);
 }
 

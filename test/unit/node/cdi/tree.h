@@ -147,12 +147,12 @@ static inline int tree_setup(void **state)
         tree->warnings = (struct strbuf)STRBUF_INIT;
         tree->inventory = (struct inventory){.driver_version = TREE_VERSION};
         tree->config = (struct config){
-                .driver_root = "/",
-                .dev_root = "/",
-                .driver_root_ctr = tree_path(tree, "/driver"),
-                .device_lists = DEVICE_LIST_CDI_CRI,
-                .cdi_hook_path = "/usr/bin/nvidia-cdi-hook",
-                .cdi_root = tree_path(tree, "/run/cdi"),
+                .driver.root = "/",
+                .driver.dev_root = "/",
+                .driver.mounted_root = tree_path(tree, "/driver"),
+                .devices.lists = DEVICE_LIST_CDI_CRI,
+                .cdi.hook_path = "/usr/bin/nvidia-cdi-hook",
+                .cdi.root = tree_path(tree, "/run/cdi"),
                 .system_root = tree_path(tree, "/system"),
         };
         tree->resource = (struct resource){.name = "nvidia.com/gpu"};

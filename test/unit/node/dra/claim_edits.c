@@ -6,7 +6,7 @@
 #include "base/strbuf.h"
 #include "node/dra/claim_cdi.h"
 
-static const struct config config = {.mps_root = "/run/nvidia/mps/"};
+static const struct config config = {.mps.root = "/run/nvidia/mps/"};
 static const struct ledger_claimed claimed = {
         .tier = MPS_TIER_VERIFIED, .daemon = "GPU-0", .pipe = "GPU-0/pipe", .shm = "shm"};
 
@@ -68,7 +68,7 @@ static void test_what_the_supervisor_made_is_mounted_at_the_usual_place(void **s
         const struct ledger_claim_device device = share(10240, 1000);
         const struct ledger_claimed made = {
                 .tier = MPS_TIER_NAMESPACE, .daemon = "GPU-0", .pipe = "GPU-0/ns/c15eb_0", .shm = "GPU-0/shm"};
-        const struct config writable = {.mps_root = "/mps-root", .mps_pipes_writable = true};
+        const struct config writable = {.mps.root = "/mps-root", .mps.pipes_writable = true};
 
         assert_edits(&writable, &device, &made,
                 "NVIDIA_VISIBLE_DEVICES=void\n"

@@ -244,8 +244,8 @@ static void apply(struct agent *agent)
         node->section.daemon_scope = DAEMON_SCOPE_NODE;
         node->section.reserve = RESERVE_NONE;
         node->section.max_per_request = node->shared.replicas;
-        node->config.device_lists = happens(2) ? DEVICE_LIST_ENVVAR : DEVICE_LIST_CDI_CRI;
-        node->config.kubelet_socket = world.socket;
+        node->config.devices.lists = happens(2) ? DEVICE_LIST_ENVVAR : DEVICE_LIST_CDI_CRI;
+        node->config.kubelet.socket = world.socket;
         assert_ok(node_plan(node), &node->err);
         plugins_apply(agent->plugins, node->plan);
         agent->plan = node->plan;

@@ -264,7 +264,7 @@ static void wait_no_waiting(struct fixture *f)
 static void make_plan(struct node *node, enum id_strategy strategy)
 {
         node_share(node, SHARING_TIME_SLICING, 4);
-        node->config.id_strategy = strategy;
+        node->config.devices.id_strategy = strategy;
         assert_ok(node_plan(node), &node->err);
 }
 

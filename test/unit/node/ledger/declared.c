@@ -193,7 +193,7 @@ static void have_no_api(void)
 static void have_no_list(void)
 {
         rig_stop();
-        rig.node.config.pod_resources = "";
+        rig.node.config.kubelet.pod_resources = "";
         rig_start();
 }
 

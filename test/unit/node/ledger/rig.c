@@ -113,7 +113,7 @@ static void make_plan(struct node *node, enum rig_shares shares, unsigned int re
         node->shared.has_placement = true;
         node->shared.placement = PLACEMENT_SAME_GPU;
         node->section.guard = GUARD_TERMINATE;
-        node->config.device_lists = kinds[shares].device_lists;
+        node->config.devices.lists = kinds[shares].device_lists;
         node->section.max_per_request = shares == RIG_STRICT ? 2 : replicas;
         node->inventory.driver_version = shares == RIG_PARTITIONS ? "590.10"
                                          : has_namespaces(shares) ? "615.10"
@@ -126,11 +126,11 @@ static void make_plan(struct node *node, enum rig_shares shares, unsigned int re
                         .mps = true};
         for (size_t i = 0; i < n_gpus; i++)
                 node->inventory.gpus[i].multiprocessors = 80;
-        node->config.kubelet_socket = rig.socket;
-        node->config.pod_resources = rig.socket;
-        node->config.mps_directory = rig.mps;
-        node->config.cdi_root = rig.cdi;
-        node->config.mps_control = "";
+        node->config.kubelet.socket = rig.socket;
+        node->config.kubelet.pod_resources = rig.socket;
+        node->config.mps.directory = rig.mps;
+        node->config.cdi.root = rig.cdi;
+        node->config.mps.control = "";
         assert_ok(node_plan(node), &node->err);
         kubelet.names_devices = mps_limits_at_start(node->plan, &node->plan->resources[0]);
 }

@@ -119,7 +119,7 @@ static void test_a_pod_whose_name_is_not_known_has_no_event(void **state UNUSED)
 static void test_where_kubelets_list_is_not_used_no_start_waits_for_it(void **state UNUSED)
 {
         rig_stop();
-        rig.node.config.pod_resources = "";
+        rig.node.config.kubelet.pod_resources = "";
         rig_start();
         run_with_both("train");
         rig_pass(GRACE_MS);
