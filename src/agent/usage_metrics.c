@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "config/pod_labels.h"
+#include "config/kube_name.h"
 
 /* ---- GPUs ---- */
 

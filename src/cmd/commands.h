@@ -1,5 +1,6 @@
 /*
- * The commands of the program. Each is one file of this folder, or a folder of its own.
+ * The commands of the program, and how each is carried out: its line is read, its function called, and what failed is
+ * printed. Each is one file of this folder, or a folder of its own.
  */
 #pragma once
 
@@ -8,6 +9,9 @@
 extern const struct command *const command_table[]; /* NULL-terminated */
 /* The program itself, with |command_table| as its commands. main() runs it. */
 extern const struct command command_main;
+
+/* |argv| begins with the name of |command|, or the word that follows it. Returns the exit status. */
+int command_run(const struct command *command, int argc, char **argv);
 
 extern const struct command command_agent;
 extern const struct command command_config_manager;

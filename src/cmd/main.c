@@ -10,7 +10,6 @@
 
 #include "base/alloc.h"
 #include "cmd/commands.h"
-#include "cmd/frame.h"
 
 static void print_help(FILE *to)
 {

@@ -1,13 +1,295 @@
 #include "config/config.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/strbuf.h"
 #include "base/text.h"
-#include "config/config_reading.h"
-#include "config/node_taint.h"
-#include "config/pod_labels.h"
+#include "config/config_sharing.h"
+#include "config/option.h"
+#include "config/schema.h"
+#include "config/kube_name.h"
+
+#define MAX_ELEMENTS ((size_t)64) /* of one list that is an option */
+
+/* One reading of the configuration. */
+struct reading {
+        const struct option_set *options;
+        struct arena *arena;
+        config_warn_fn *warn; /* NULL: warnings are dropped */
+        void *warn_data;
+        struct config *config; /* starts with the defaults; gets the keys that are not options */
+        const char **values;   /* the options that are in the file, by position in option_table; NULL: not there */
+};
+
+/* ---- options in the file ---- */
+
+/* Follows "flags.plugin.deviceIDStrategy" down from |root|. */
+static bool find_key(const struct tree *tree, const struct tree_node *root, const char *key, struct tree_node *ret)
+{
+        char step[64];
+
+        for (*ret = *root; *key; key += *key == '.') {
+                size_t length = strcspn(key, ".");
+                struct tree_node parent = *ret;
+
+                snprintf(step, sizeof(step), "%.*s", (int)length, key);
+                if (!tree_member(tree, &parent, step, ret))
+                        return false;
+                key += length;
+        }
+        return true;
+}
+
+/* One element of a list. A comma inside is not split: in the file, NVIDIA's plugin does not split it either. */
+static int read_element(const struct tree *tree, const struct tree_node *node, const struct option *option,
+        const char **ret, struct error *err)
+{
+        char printed[TREE_VALUE_SIZE];
+        const char *text;
+
+        if (option->type == OPTION_NUMBERS && !tree_is_whole(node))
+                return tree_fail(tree, node, err, "%s, must be a whole number", tree_print(node, printed));
+        if (tree_string(tree, node, &text, err) < 0)
+                return -1;
+        if (strchr(text, ','))
+                return tree_fail(
+                        tree, node, err, "'%.100s', must be one word, or a list: [%s]", text, option->fallback);
+        if (option_check(option, text, tree->arena, ret, err) < 0)
+                return tree_prefix(tree, node, err);
+        return 0;
+}
+
+static int read_option_list(const struct tree *tree, const struct tree_node *node, const struct option *option,
+        const char **ret, struct error *err)
+{
+        const char *list = NULL;
+        size_t count;
+
+        if (option->type == OPTION_LIST && !json_is_array(node->json))
+                return read_element(tree, node, option, ret, err);
+        if (tree_array(tree, node, MAX_ELEMENTS, &count, err) < 0)
+                return -1;
+        for (size_t i = 0; i < count; i++) {
+                struct tree_node item;
+                const char *element = "";
+
+                tree_item(tree, node, i, &item);
+                if (read_element(tree, &item, option, &element, err) < 0)
+                        return -1;
+                list = list ? arena_printf(tree->arena, "%s,%s", list, element) : element;
+        }
+        if (!list) { /* for deviceListStrategy, too: GPUs reach no container then, but what stands beside them does */
+                *ret = "";
+                return 0;
+        }
+        /* Checks the list as a whole, which drops repetitions. */
+        return option_check(option, list, tree->arena, ret, err);
+}
+
+static int read_option(const struct tree *tree, const struct tree_node *node, const struct option *option,
+        const char **ret, struct error *err)
+{
+        const char *text;
+        bool is_true;
+
+        if (option_is_list(option))
+                return read_option_list(tree, node, option, ret, err);
+        if (option->type == OPTION_BOOL) {
+                if (tree_bool(tree, node, &is_true, err) < 0)
+                        return -1;
+                *ret = is_true ? "true" : "false";
+                return 0;
+        }
+        if (tree_string(tree, node, &text, err) < 0)
+                return -1;
+        if (option_check(option, text, tree->arena, ret, err) < 0)
+                return tree_prefix(tree, node, err);
+        return 0;
+}
+
+/* Editing the ConfigMap must not give root on the nodes. A value that is the default anyway is allowed. */
+static int check_right(const struct tree *tree, const struct tree_node *node, const struct option *option,
+        const char *value, struct error *err)
+{
+        if (strcmp(value, option->fallback) == 0)
+                return 0;
+        return tree_fail(tree, node, err,
+                "'%.100s' decides what runs or is mounted as root on the node, and configKeysFromFlagsOnly is on: remove the "
+                "key, set --%s or %s, or start with --config-keys-from-flags-only=false",
+                value, option->flag, option->environment[0]);
+}
+
+/*
+ * Reads the options that are in the file, except those that |reading->options| has set already: a wrong value does no
+ * harm where it does not count.
+ */
+static int read_options(
+        const struct reading *reading, const struct tree *tree, const struct tree_node *root, struct error *err)
+{
+        const bool is_locked = strcmp(option_set_value(reading->options, "config-keys-from-flags-only"), "true") == 0;
+
+        for (size_t i = 0; i < option_count; i++) {
+                const struct option *option = &option_table[i];
+                const char **value = &reading->values[i];
+                struct tree_node node;
+
+                if (!option->key || reading->options->values[i] || !find_key(tree, root, option->key, &node))
+                        continue;
+                if (read_option(tree, &node, option, value, err) < 0)
+                        return -1;
+                if (is_locked && option->grants_root && check_right(tree, &node, option, *value, err) < 0)
+                        return -1;
+        }
+        return 0;
+}
+
+/* ---- options from everywhere ---- */
+
+static const char *value_at(const struct reading *reading, size_t position)
+{
+        return reading->options->values[position] ? reading->options->values[position] : reading->values[position];
+}
+
+/* The value set on command line, in the environment or in the file; NULL: the default counts. */
+static const char *set_value(const struct reading *reading, const char *flag)
+{
+        return value_at(reading, option_find(flag));
+}
+
+/* The elements of a list that is joined by commas, NULL-terminated. */
+static const char *const *split_words(struct arena *arena, const char *value)
+{
+        char *list = arena_strdup(arena, value);
+        const char **words = ARENA_ARRAY(arena, const char *, strlen(list) / 2 + 2);
+        size_t count = 0;
+
+        for (char *save = NULL, *word = strtok_r(list, ",", &save); word; word = strtok_r(NULL, ",", &save))
+                words[count++] = word;
+        return words;
+}
+
+static void store_option(const struct reading *reading, const struct option *option, const char *value)
+{
+        void *member = (char *)reading->config + option->offset;
+        const bool is_on = *value && strcmp(value, "false") != 0;
+        unsigned int position;
+
+        switch (option->member) {
+        case OPTION_APART:
+                break;
+        case OPTION_TO_TEXT:
+                *(const char **)member = arena_strdup(reading->arena, value);
+                break;
+        case OPTION_TO_BOOL:
+                *(bool *)member = is_on;
+                break;
+        case OPTION_TO_BIT:
+                *(unsigned int *)member |= is_on ? option->bit : 0;
+                break;
+        case OPTION_TO_NUMBER:
+                position = option_position(option, value);
+                *(unsigned int *)member = option->values ? option->values[position] : position;
+                break;
+        case OPTION_TO_SET:
+                for (const char *const *word = split_words(reading->arena, value); *word; word++)
+                        *(unsigned int *)member |= 1U << option_position(option, *word);
+                break;
+        case OPTION_TO_WORDS:
+                *(const char *const **)member = split_words(reading->arena, value);
+                break;
+        }
+}
+
+static int store_options(const struct reading *reading, struct error *err)
+{
+        const char *root = option_set_value(reading->options, "kubelet-root"); /* which is not in the file */
+        size_t length = strlen(root);
+
+        if (root[0] != '/' || !root[1])
+                return error_set(err, ERROR_INVALID,
+                        "kubelet-root: '%.200s' is not the absolute path of a folder, such as " CONFIG_KUBELET_ROOT,
+                        root);
+        while (length > 1 && root[length - 1] == '/')
+                length--;
+        for (size_t i = 0; i < option_count; i++) {
+                const struct option *option = &option_table[i];
+                const char *value = value_at(reading, i);
+
+                /* A path of kubelet's that is not set is the default, below the root that kubelet has. */
+                if (!value && option->is_below_kubelet)
+                        value = arena_printf(reading->arena, "%.*s%s", (int)length, root,
+                                option->fallback + strlen(CONFIG_KUBELET_ROOT));
+                store_option(reading, option, value ? value : option->fallback);
+        }
+        return 0;
+}
+
+/* ---- the section "dra" ---- */
+
+static int refuse_key(
+        const struct tree *tree, const struct tree_node *section, const char *key, const char *text, struct error *err)
+{
+        struct tree_node node;
+
+        tree_member(tree, section, key, &node);
+        return tree_fail(tree, &node, err, "%s", text);
+}
+
+/*
+ * One file is made for many nodes, so a list may name GPUs that a node does not have; a number would not say which GPUs
+ * belong to DRA.
+ */
+static int dra_check_devices(
+        const struct config_dra *dra, const struct tree *tree, const struct tree_node *section, struct error *err)
+{
+        if (dra->devices.kind == SELECT_COUNT)
+                return refuse_key(
+                        tree, section, "devices", "a number, must be all, or a list of indices and UUIDs of GPUs", err);
+        for (size_t i = 0; i < dra->devices.n_refs; i++) {
+                const struct device_ref *ref = &dra->devices.refs[i];
+
+                if (ref->uuid ? text_starts_with(ref->uuid, "MIG-") : ref->mig >= 0)
+                        return refuse_key(tree, section, "devices",
+                                "has a MIG device, must be all, or a list of indices and UUIDs of GPUs, to which their MIG "
+                                "devices belong",
+                                err);
+        }
+        return 0;
+}
+
+static int check_dra(
+        const struct config_dra *dra, const struct tree *tree, const struct tree_node *root, struct error *err)
+{
+        struct tree_node section;
+
+        if (!tree_member(tree, root, "dra", &section))
+                return 0;
+        if (dra_check_devices(dra, tree, &section, err) < 0)
+                return -1;
+        if (!dra->whole && !dra->mps && !dra->time_slicing)
+                return tree_fail(
+                        tree, &section, err, "whole, mps and timeSlicing are all false: at least one must be true");
+        if (dra->daemon_scope == DAEMON_SCOPE_RESOURCE && (dra->whole || dra->time_slicing))
+                return refuse_key(tree, &section, "daemonScope",
+                        "resource, but then the MPS daemon has all GPUs as long as any is shared, and none can be given as a "
+                        "whole or by time-slicing: set whole: false and timeSlicing: false",
+                        err);
+        return 0;
+}
+
+bool config_dra_selects(const struct config_dra *dra, unsigned int index, const char *uuid)
+{
+        const struct device_selector *devices = &dra->devices;
+
+        if (devices->kind == SELECT_ALL)
+                return true;
+        for (size_t i = 0; i < devices->n_refs; i++)
+                if (devices->refs[i].uuid ? strcmp(devices->refs[i].uuid, uuid) == 0 : devices->refs[i].gpu == index)
+                        return true;
+        return false;
+}
 
 /* The defaults of the keys; those of options are in their table. */
 static const struct config config_initial = {
@@ -72,7 +354,7 @@ static void ignore_warning(const char *text UNUSED, void *data UNUSED)
 {
 }
 
-static int config_read_text(struct config_reading *reading, const struct config_text *text, struct error *err)
+static int config_read_text(struct reading *reading, const struct config_text *text, struct error *err)
 {
         _cleanup_(yaml_unloadp) struct yaml *yaml = NULL;
         const char *name = arena_printf(reading->arena, "config '%.150s'", text->name);
@@ -97,16 +379,15 @@ static int config_read_text(struct config_reading *reading, const struct config_
         root.json = yaml->root;
         root.line = yaml_line(yaml, yaml->root);
         if (schema_read(&tree, &root, &schema_file, reading->config, err) < 0 ||
-                config_options_read(reading, &tree, &root, err) < 0 ||
-                config_dra_check(&reading->config->dra, &tree, &root, err) < 0)
+                read_options(reading, &tree, &root, err) < 0 || check_dra(&reading->config->dra, &tree, &root, err) < 0)
                 return -1;
-        defaults.policy = config_option_set(reading, "shared-devices-allocation-policy");
+        defaults.policy = set_value(reading, "shared-devices-allocation-policy");
         return config_sharing_build(&reading->config->sharing, &tree, &root, &defaults, err);
 }
 
 /* Reads |text|, or the file at |path| where it is NULL; "" is an empty file. */
 static int config_read_file(
-        struct config_reading *reading, const struct config_text *text, const char *path, struct error *err)
+        struct reading *reading, const struct config_text *text, const char *path, struct error *err)
 {
         _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
         struct config_text file = {.name = path};
@@ -137,7 +418,7 @@ static int check_driver_name(const char *name, struct error *err)
 }
 
 /* MPS cannot be described to a container without the place where it is on the host. */
-static int check_mps_root(const struct config_reading *reading, struct error *err)
+static int check_mps_root(const struct reading *reading, struct error *err)
 {
         struct config *config = reading->config;
         const struct sharing_section *section = config->sharing.mps;
@@ -196,7 +477,7 @@ int config_build_text(const struct option_set *options, const struct config_text
 {
         struct config *config = ARENA_NEW(arena, struct config);
         const char *path = option_set_value(options, "config-file");
-        struct config_reading reading = {.options = options,
+        struct reading reading = {.options = options,
                 .arena = arena,
                 .warn = warn,
                 .warn_data = warn_data,
@@ -204,10 +485,10 @@ int config_build_text(const struct option_set *options, const struct config_text
                 .values = ARENA_ARRAY(arena, const char *, option_count)};
 
         *config = config_initial;
-        if (config_read_file(&reading, text, path, err) < 0 || config_options_store(&reading, err) < 0)
+        if (config_read_file(&reading, text, path, err) < 0 || store_options(&reading, err) < 0)
                 return -1;
         config->path = arena_strdup(arena, text ? text->name : path);
-        config->devices.lists_are_default = !config_option_set(&reading, "device-list-strategy") && !options->drop_in;
+        config->devices.lists_are_default = !set_value(&reading, "device-list-strategy") && !options->drop_in;
         if (!*config->driver.dev_root)
                 config->driver.dev_root = config->driver.root;
         if (!*config->dra.instance)

@@ -349,7 +349,7 @@ struct config_node {
         const char *pod_name;    /* "": unknown */
         const char *kubeconfig;  /* "": the pod's service account */
         const char *condition;   /* its type; "": none */
-        const char *taint;       /* config/node_taint.h; "": none */
+        const char *taint;       /* config/kube_name.h; "": none */
         bool config_annotations; /* the node says which configuration is in force: node/config/report.h */
         enum events_about events;
         enum labels_output labels_output;

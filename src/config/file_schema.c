@@ -2,7 +2,9 @@
  * The keys of the configuration file: those of version v1 of NVIDIA's k8s-device-plugin (api/config/v1), and ours. Keys
  * that have a flag are not here but in option_table.c.
  */
-#include "config/config_reading.h"
+#include "config/config_sharing.h"
+#include "config/option.h"
+#include "config/schema.h"
 #include "config/word.h"
 
 /* Rows: key, struct and member, what the type needs, help; the other fields follow by name. */

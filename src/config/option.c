@@ -11,6 +11,14 @@
 
 #define BLANKS " \t\r\n\v\f"
 
+void option_set_init(struct option_set *set, struct arena *arena)
+{
+        *set = (struct option_set){
+                .values = ARENA_ARRAY(arena, const char *, option_count),
+                .sources = ARENA_ARRAY(arena, enum option_source, option_count),
+        };
+}
+
 size_t option_find(const char *flag)
 {
         for (size_t i = 0; i < option_count; i++)
@@ -177,139 +185,70 @@ int option_from_environment(
         return 0;
 }
 
-static int option_read_environment(
-        struct option_set *set, struct arena *arena, char *const *environment, struct error *err)
+/* ---- --help ---- */
+
+#define HELP_INDENT ((size_t)32)
+#define HELP_WIDTH ((size_t)100)
+
+/* Appends the words of |text| from column |*column| on, in lines that begin at HELP_INDENT. */
+static void put_words(struct strbuf *help, size_t *column, const char *text)
 {
-        for (size_t i = 0; i < option_count; i++) {
-                if (set->values[i])
-                        continue; /* the command line wins */
-                if (option_from_environment(&option_table[i], environment, arena, &set->values[i], err) < 0)
-                        return -1;
-                if (set->values[i])
-                        set->sources[i] = OPTION_ENVIRONMENT;
-        }
-        return 0;
-}
+        while (*text) {
+                size_t length = strcspn(text, " ");
 
-/* ---- command line ---- */
-
-static bool is_flag(const struct option *option, const char *name, size_t length)
-{
-        if (strlen(option->flag) == length && memcmp(option->flag, name, length) == 0)
-                return true;
-        for (size_t i = 0; i < ARRAY_SIZE(option->aliases) && option->aliases[i]; i++)
-                if (strlen(option->aliases[i]) == length && memcmp(option->aliases[i], name, length) == 0)
-                        return true;
-        return false;
-}
-
-static bool *find_switch(struct option_set *set, const char *name, size_t length)
-{
-        bool *const switches[OPTION_SWITCHES] = {
-                [OPTION_CHECK] = &set->check,
-                [OPTION_PRINT_SCHEMA] = &set->print_schema,
-                [OPTION_HELP] = &set->help,
-                [OPTION_VERSION] = &set->version,
-        };
-
-        for (size_t i = 0; i < OPTION_SWITCHES; i++)
-                if (is_flag(&option_switches[i], name, length))
-                        return switches[i];
-        return NULL;
-}
-
-static int option_fail_unknown(const char *name, size_t length, struct error *err)
-{
-        _free_ const char **candidates = xcalloc(option_count * 4 + OPTION_SWITCHES, sizeof(*candidates));
-        char word[64];
-        const char *nearest = NULL;
-        size_t count = 0;
-
-        for (size_t i = 0; i < OPTION_SWITCHES; i++)
-                candidates[count++] = option_switches[i].flag;
-
-        for (size_t i = 0; i < option_count; i++) {
-                candidates[count++] = option_table[i].flag;
-                for (size_t j = 0; j < ARRAY_SIZE(option_table[i].aliases) && option_table[i].aliases[j]; j++)
-                        candidates[count++] = option_table[i].aliases[j];
-        }
-        if (length < sizeof(word)) {
-                memcpy(word, name, length);
-                word[length] = '\0';
-                nearest = text_nearest(word, candidates, count);
-        }
-        if (nearest)
-                return error_set(
-                        err, ERROR_INVALID, "unknown flag '--%.*s'; did you mean '--%s'?", (int)length, name, nearest);
-        return error_set(
-                err, ERROR_INVALID, "unknown flag '--%.*s'; --help lists all", (int)MIN(length, (size_t)100), name);
-}
-
-/* The command line is read before the environment, so what is there to append to stood on the command line. */
-static int option_read_value(
-        struct option_set *set, struct arena *arena, size_t position, const char *value, struct error *err)
-{
-        const struct option *option = &option_table[position];
-        const char *earlier = set->values[position];
-
-        if (option_check(option, value, arena, &set->values[position], err) < 0)
-                return -1;
-        if (option_is_list(option) && earlier && *earlier &&
-                option_check(option, arena_printf(arena, "%s,%s", earlier, value), arena, &set->values[position], err) <
-                        0)
-                return -1;
-        set->sources[position] = OPTION_FLAG;
-        return 0;
-}
-
-static int read_arguments(struct option_set *set, struct arena *arena, int argc, char *const *argv, struct error *err)
-{
-        for (int i = 1; i < argc; i++) {
-                const char *name = argv[i];
-                const char *value;
-                size_t length;
-                size_t position = 0;
-                bool *is_on;
-
-                if (name[0] != '-' || strcmp(name, "-") == 0 || strcmp(name, "--") == 0)
-                        return error_set(
-                                err, ERROR_INVALID, "unexpected argument '%.100s'; --help lists the flags", name);
-                name += name[1] == '-' ? 2 : 1;
-                length = strcspn(name, "=");
-                value = name[length] ? name + length + 1 : NULL;
-                is_on = find_switch(set, name, length);
-                if (is_on) {
-                        if (!text_to_bool(value ? value : "true", is_on))
-                                return error_set(err, ERROR_INVALID,
-                                        "%.*s: '%.100s' is not a boolean, use true or false", (int)length, name, value);
-                        continue;
+                if (*column > HELP_INDENT && *column + 1 + length > HELP_WIDTH) {
+                        strbuf_printf(help, "\n%*s", (int)HELP_INDENT, "");
+                        *column = HELP_INDENT;
+                } else if (*column > HELP_INDENT) {
+                        strbuf_putc(help, ' ');
+                        (*column)++;
                 }
-                while (position < option_count && !is_flag(&option_table[position], name, length))
-                        position++;
-                if (position == option_count)
-                        return option_fail_unknown(name, length, err);
-                if (!value && option_table[position].type == OPTION_BOOL)
-                        value = "true";
-                if (!value && i + 1 == argc)
-                        return error_set(err, ERROR_INVALID, "--%s: needs a value", name);
-                if (!value)
-                        value = argv[++i];
-                if (option_read_value(set, arena, position, value, err) < 0)
-                        return error_prefix(err, "%s", option_table[position].flag);
+                strbuf_append(help, text, length);
+                *column += length;
+                text += length;
+                text += strspn(text, " ");
         }
-        return 0;
 }
 
-int option_set_parse(struct option_set *set, struct arena *arena, int argc, char *const *argv, char *const *environment,
-        struct error *err)
+static void put_flag(struct strbuf *help, const char *flag)
 {
-        *set = (struct option_set){
-                .values = ARENA_ARRAY(arena, const char *, option_count),
-                .sources = ARENA_ARRAY(arena, enum option_source, option_count),
-        };
-        if (read_arguments(set, arena, argc, argv, err) < 0)
-                return -1;
-        if (set->help || set->version || set->print_schema)
-                return 0; /* to be answered even where the environment is broken */
-        return option_read_environment(set, arena, environment, err);
+        size_t length = strlen(flag);
+
+        /* A flag that is too long has a line of its own. */
+        if (length + 4 > HELP_INDENT) /* two spaces at least, so that eye and program see where the help begins */
+                strbuf_printf(help, "  %s\n%*s", flag, (int)HELP_INDENT, "");
+        else
+                strbuf_printf(help, "  %s%*s", flag, (int)(HELP_INDENT - 2 - length), "");
+}
+
+bool option_has_letter(const struct option *option)
+{
+        return option->aliases[0] && !option->aliases[0][1];
+}
+
+void option_print_one(struct strbuf *help, const struct option *option)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        size_t column = HELP_INDENT;
+        size_t n_letters = option_has_letter(option) ? 1 : 0;
+
+        if (n_letters)
+                strbuf_printf(&text, "-%s, ", option->aliases[0]);
+        strbuf_printf(
+                &text, "--%s%s%s", option->flag, option->argument ? " " : "", option->argument ? option->argument : "");
+        put_flag(help, text.data);
+        put_words(help, &column, option->help);
+        if (option->fallback) {
+                strbuf_clear(&text);
+                strbuf_printf(&text, "(default %s", *option->fallback ? option->fallback : "empty");
+                for (size_t i = 0; i < ARRAY_SIZE(option->environment) && option->environment[i]; i++)
+                        strbuf_printf(&text, "%s %s", i ? " or" : "; env", option->environment[i]);
+                if (option->key)
+                        strbuf_printf(&text, "; key %s", option->key);
+                for (size_t i = n_letters; i < ARRAY_SIZE(option->aliases) && option->aliases[i]; i++)
+                        strbuf_printf(&text, "; also --%s", option->aliases[i]);
+                strbuf_puts(&text, ")");
+                put_words(help, &column, text.data);
+        }
+        strbuf_putc(help, '\n');
 }

@@ -95,9 +95,8 @@ struct option_set {
         bool drop_in;
 };
 
-/* Parses argv[1..] and |environment| (as environ). Strings are copied into |arena|. */
-int option_set_parse(struct option_set *set, struct arena *arena, int argc, char *const *argv, char *const *environment,
-        struct error *err) MUST_USE;
+/* Nothing is set. The lists are in |arena|. cmd/cli/command.h parses a command line. */
+void option_set_init(struct option_set *set, struct arena *arena);
 
 /* The value set on command line or in the environment, or NULL. |flag| must be in the table. */
 const char *option_set_get(const struct option_set *set, const char *flag);

@@ -71,14 +71,3 @@ int schema_read(const struct tree *tree, const struct tree_node *node, const str
 /* The name of the option's key in |object|, or NULL if it does not belong there. */
 struct option;
 const char *schema_option_key(const struct schema_object *object, const struct option *option);
-
-/* schema_values.c: the values with a form of their own. */
-struct device_selector;
-struct xid_rule;
-int schema_read_devices(
-        const struct tree *tree, const struct tree_node *node, struct device_selector *ret, struct error *err) MUST_USE;
-/* |*ret_given| is false for "auto". */
-int schema_read_memory(const struct tree *tree, const struct tree_node *node, const struct schema_key *key,
-        uint64_t *ret, bool *ret_given, struct error *err) MUST_USE;
-int schema_read_xids(const struct tree *tree, const struct tree_node *node, const struct xid_rule **ret,
-        size_t *ret_count, struct error *err) MUST_USE;

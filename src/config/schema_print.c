@@ -12,7 +12,7 @@
 
 #include "config/config.h"
 #include "config/option.h"
-#include "config/resource_name.h"
+#include "config/kube_name.h"
 #include "config/schema.h"
 #include "config/word.h"
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "config/resource_name.h"
+#include "config/kube_name.h"
 #include "plan/capability.h"
 #include "plan/plan_build.h"
 #include "plan/share.h"

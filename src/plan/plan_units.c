@@ -1,7 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/resource_name.h"
+#include "config/kube_name.h"
 #include "gpu/mig_profile.h"
 #include "plan/pattern.h"
 #include "plan/plan_build.h"

@@ -1,6 +1,7 @@
 /*
- * A table for people: cells in aligned columns, two blanks between them. A column in which no cell says anything, as
+ * Tables. For people: cells in aligned columns, two blanks between them. A column in which no cell says anything, as
  * "-" does, is left out, unless |keeps_idle| is set after columns_init().
+ * For programs: comma-separated values (RFC 4180).
  */
 #pragma once
 
@@ -34,3 +35,8 @@ void columns_tint(struct columns *columns, const char *colour);
 
 /* Heads and rows, each behind |indent|; a line has no blanks at its end. |has_colours|: the heads are dim. */
 void columns_print(struct strbuf *text, const struct columns *columns, const char *indent, bool has_colours);
+
+/* A cell of CSV, quoted where it has to be, and |end| after it: ',' or '\n'. NULL: an empty one. */
+void csv_put(struct strbuf *text, const char *cell, char end);
+/* A cell with a number, in full precision; NaN: an empty one. */
+void csv_put_number(struct strbuf *text, double number, char end);

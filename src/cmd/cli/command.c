@@ -24,30 +24,6 @@ static const struct option *shared_at(const struct command *command, size_t posi
         return command->shared[position] ? &option_table[option_find(command->shared[position])] : NULL;
 }
 
-/* The environment has its say about each variable that a shared option reads, and about no other. */
-static char **cli_pick_environment(const struct command *command, struct arena *arena, char *const *environment)
-{
-        const struct option *option;
-        char **picked = NULL;
-        size_t count = 0;
-        size_t n = 0;
-
-        while (environment[n])
-                n++;
-        picked = ARENA_ARRAY(arena, char *, n + 1);
-        for (size_t i = 0; i < n; i++) {
-                size_t length = strcspn(environment[i], "=");
-
-                for (size_t k = 0; (option = shared_at(command, k)); k++) {
-                        for (size_t j = 0; j < ARRAY_SIZE(option->environment) && option->environment[j]; j++)
-                                if (strlen(option->environment[j]) == length &&
-                                        strncmp(option->environment[j], environment[i], length) == 0)
-                                        picked[count++] = environment[i];
-                }
-        }
-        return picked;
-}
-
 /* NULL after the last one. */
 static const struct option *switch_at(const struct command *command, size_t position)
 {
@@ -63,46 +39,6 @@ static bool cli_is_called(const struct option *option, const char *name)
                 if (strcmp(option->aliases[i], name) == 0)
                         return true;
         return false;
-}
-
-static bool is_switch(const struct command *command, const char *name)
-{
-        const struct option *option;
-
-        for (size_t i = 0; (option = switch_at(command, i)); i++)
-                if (cli_is_called(option, name))
-                        return true;
-        return false;
-}
-
-static const struct option *find_shared(const struct command *command, const char *name)
-{
-        const struct option *option;
-
-        for (size_t i = 0; (option = shared_at(command, i)); i++)
-                if (cli_is_called(option, name))
-                        return option;
-        return NULL;
-}
-
-static const struct option *find_own(const struct command *command, const char *name)
-{
-        for (size_t i = 0; i < command->n_own; i++)
-                if (cli_is_called(&command->own[i], name))
-                        return &command->own[i];
-        return NULL;
-}
-
-/* Finds for "nteam-a" the option with the letter n, if it takes a value; the value is the rest. */
-static const struct option *find_letter(const struct command *command, const char *text, const char **ret_value)
-{
-        const char letter[] = {*text, '\0'};
-        const struct option *option = find_own(command, letter);
-
-        if (!option || option->type == OPTION_BOOL || !text[1])
-                return NULL;
-        *ret_value = text + 1;
-        return option;
 }
 
 static int unknown_flag(const struct command *command, const char *name, struct error *err)
@@ -125,35 +61,66 @@ static int unknown_flag(const struct command *command, const char *name, struct 
         return error_set(err, ERROR_INVALID, "unknown flag '--%.100s'; --help lists all", name);
 }
 
-struct arguments {
+/* A command line while it is read. */
+struct reading {
+        const struct command *command;
+        struct option_set *set;
+        const char **values;                   /* of command->own */
+        const char *switches[OPTION_SWITCHES]; /* NULL: not set */
+        struct arena *arena;
         int argc;
         char *const *argv;
         int position;
+        const char **words; /* command->most_words */
 };
 
-/* Takes the text behind the '=', or the next argument. */
-static const char *cli_take_value(struct arguments *arguments, const char *inline_value)
+/* An option, and where its value goes. */
+struct place {
+        const struct option *option; /* NULL: there is none */
+        const char **value;
+};
+
+static struct place find_own(struct reading *reading, const char *name)
 {
-        if (inline_value)
-                return inline_value;
-        return arguments->position + 1 < arguments->argc ? arguments->argv[++arguments->position] : NULL;
+        const struct command *command = reading->command;
+
+        for (size_t i = 0; i < command->n_own; i++)
+                if (cli_is_called(&command->own[i], name))
+                        return (struct place){&command->own[i], &reading->values[i]};
+        return (struct place){NULL, NULL};
 }
 
-static int take_own(struct arguments *arguments, const struct option *option, const char *inline_value,
-        const char **ret, struct arena *arena, struct error *err)
+static struct place find_option(struct reading *reading, const char *name)
 {
-        const char *value = inline_value;
-        const char *earlier = *ret;
+        const struct command *command = reading->command;
+        const struct option *option;
 
-        if (option->type == OPTION_BOOL)
-                value = value ? value : "true";
-        else
-                value = cli_take_value(arguments, inline_value);
+        for (size_t i = 0; (option = shared_at(command, i)); i++)
+                if (cli_is_called(option, name))
+                        return (struct place){option, &reading->set->values[option - option_table]};
+        for (size_t i = 0; (option = switch_at(command, i)); i++)
+                if (cli_is_called(option, name))
+                        return (struct place){option, &reading->switches[option - option_switches]};
+        return find_own(reading, name);
+}
+
+/* Takes the text behind the '=', or the next argument. |name| is what the option is called in a message. */
+static int take_value(struct reading *reading, const struct place *place, const char *name, const char *inline_value,
+        struct error *err)
+{
+        const struct option *option = place->option;
+        const char *earlier = *place->value;
+        const char *value = inline_value;
+
+        if (!value && option->type == OPTION_BOOL)
+                value = "true";
+        else if (!value && reading->position + 1 < reading->argc)
+                value = reading->argv[++reading->position];
         if (!value)
-                return error_set(err, ERROR_INVALID, "--%s: needs a value", option->flag);
+                return error_set(err, ERROR_INVALID, "--%s: needs a value", name);
         if (option_is_list(option) && earlier && *earlier)
-                value = arena_printf(arena, "%s,%s", earlier, value);
-        if (option_check(option, value, arena, ret, err) < 0)
+                value = arena_printf(reading->arena, "%s,%s", earlier, value);
+        if (option_check(option, value, reading->arena, place->value, err) < 0)
                 return error_prefix(err, "%s", option->flag);
         return 0;
 }
@@ -162,23 +129,50 @@ static int take_own(struct arguments *arguments, const struct option *option, co
  * Takes the options m and f of "-mf FILE": each letter is an option, all but the last are booleans, and the last may
  * take the next argument. Returns 0 if the word is something else.
  */
-static int take_joined(const struct command *command, struct arguments *arguments, const char *letters,
-        const char *inline_value, const char **values, struct arena *arena, struct error *err)
+static int take_joined(struct reading *reading, const char *letters, const char *inline_value, struct error *err)
 {
         for (const char *letter = letters; *letter; letter++) {
-                const struct option *option = find_own(command, (const char[]){*letter, '\0'});
+                const struct place place = find_own(reading, (const char[]){*letter, '\0'});
 
-                if (!option || (letter[1] && option->type != OPTION_BOOL))
+                if (!place.option || (letter[1] && place.option->type != OPTION_BOOL))
                         return 0;
         }
         for (; *letters; letters++) {
-                const struct option *option = find_own(command, (const char[]){*letters, '\0'});
-                const char *value = letters[1] ? NULL : inline_value;
+                const struct place place = find_own(reading, (const char[]){*letters, '\0'});
 
-                if (take_own(arguments, option, value, &values[option - command->own], arena, err) < 0)
+                if (take_value(reading, &place, place.option->flag, letters[1] ? NULL : inline_value, err) < 0)
                         return -1;
         }
         return 1;
+}
+
+/* Finds for "nteam-a" the option with the letter n, if it takes a value; the value is the rest. */
+static struct place find_letter(struct reading *reading, const char *text, const char **ret_value)
+{
+        const struct place place = find_own(reading, (const char[]){*text, '\0'});
+
+        if (!place.option || place.option->type == OPTION_BOOL || !text[1])
+                return (struct place){NULL, NULL};
+        *ret_value = text + 1;
+        return place;
+}
+
+/* Sets the shared options that the command line has not set: the environment counts for them, and for no other. */
+static int settle_shared(struct reading *reading, char *const *environment, struct error *err)
+{
+        struct option_set *set = reading->set;
+        const struct option *option;
+
+        for (size_t i = 0; (option = shared_at(reading->command, i)); i++) {
+                const char **value = &set->values[option - option_table];
+                const bool is_flag = *value;
+
+                if (!is_flag && option_from_environment(option, environment, reading->arena, value, err) < 0)
+                        return -1;
+                if (*value)
+                        set->sources[option - option_table] = is_flag ? OPTION_FLAG : OPTION_ENVIRONMENT;
+        }
+        return 0;
 }
 
 /* Sets the own options that the command line has not set. */
@@ -220,70 +214,58 @@ bool command_asks_for_help(const struct command *command, const char *word)
         return command->is_drop_in && (strcmp(word, "help") == 0 || strcmp(word, "h") == 0);
 }
 
-/* A command line while it is read. */
-struct reading {
-        const struct command *command;
-        const char **values; /* of command->own */
-        struct arena *arena;
-        struct arguments arguments;
-        const char **words; /* command->most_words */
-        size_t n_words;
-        const char *passed_word;
-        char **rest; /* the program's name, and what the option table is to parse */
-        int n_rest;
-};
-
 /* |word| begins with one or two dashes, and something follows them. */
-static int read_flag(struct reading *reading, char *word, struct error *err)
+static int read_flag(struct reading *reading, const char *word, struct error *err)
 {
         const struct command *command = reading->command;
-        struct arguments *arguments = &reading->arguments;
-        const char *name = word + strspn(word, "-");
-        const char *equals = strchr(name, '=');
-        const char *value = equals ? equals + 1 : NULL;
-        const bool has_one_dash = name == word + 1;
-        const struct option *option;
+        const char *begin = word + strspn(word, "-");
+        const size_t length = strcspn(begin, "=");
+        const char *value = begin[length] ? begin + length + 1 : NULL;
+        const char *name = arena_strndup(reading->arena, begin, length);
+        const bool has_one_dash = begin == word + 1;
+        struct place place = find_own(reading, name);
+        const char *called = name;
         int rc = 0;
 
-        name = arena_strndup(reading->arena, name, equals ? (size_t)(equals - name) : strlen(name));
-        option = find_own(command, name);
-        if (!option && command->takes_letters && has_one_dash)
-                option = find_letter(command, word + 1, &value);
-        if (option)
-                return take_own(arguments, option, value, &reading->values[option - command->own], reading->arena, err);
-        if (command->takes_joined && has_one_dash && !is_switch(command, name))
-                rc = take_joined(command, arguments, name, value, reading->values, reading->arena, err);
-        if (rc)
-                return MIN(rc, 0);
-        option = find_shared(command, name);
-        if (!option && !is_switch(command, name))
-                return unknown_flag(command, name, err);
-        reading->rest[reading->n_rest++] = word;
-        if (!equals && option && option->type != OPTION_BOOL && arguments->position + 1 < arguments->argc)
-                reading->rest[reading->n_rest++] = arguments->argv[++arguments->position];
-        return 0;
+        if (!place.option && command->takes_letters && has_one_dash)
+                place = find_letter(reading, begin, &value);
+        if (place.option)
+                called = place.option->flag;
+        else
+                place = find_option(reading, name);
+        if (place.option)
+                return take_value(reading, &place, called, value, err);
+        if (command->takes_joined && has_one_dash)
+                rc = take_joined(reading, name, value, err);
+        return rc ? MIN(rc, 0) : unknown_flag(command, name, err);
 }
 
 /* 1: nothing after it is read. */
-static int cli_read_word(struct reading *reading, char *word, struct error *err)
+static int cli_read_word(struct reading *reading, const char *word, struct error *err)
 {
-        const enum word_use use = use_word(reading->command, word, reading->arguments.position, reading->n_words);
+        struct option_set *set = reading->set;
+        const enum word_use use = use_word(reading->command, word, reading->position, set->n_words);
 
         if (use == WORD_FLAG)
                 return read_flag(reading, word, err);
         if (use == WORD_TAKEN) {
-                reading->words[reading->n_words++] = word;
+                reading->words[set->n_words++] = word;
                 return 0;
         }
-        if (!reading->passed_word && command_asks_for_help(reading->command, word)) {
-                reading->rest[reading->n_rest++] = arena_strdup(reading->arena, "--help");
+        if (!set->passed_word && command_asks_for_help(reading->command, word)) {
+                reading->switches[OPTION_HELP] = "true";
                 return 1;
         }
         if (use == WORD_WRONG)
                 return error_set(err, ERROR_INVALID, "unexpected argument '%.100s'; --help lists the flags", word);
-        if (!reading->passed_word)
-                reading->passed_word = word;
+        if (!set->passed_word)
+                set->passed_word = word;
         return use == WORD_LAST;
+}
+
+static bool is_on(const struct reading *reading, size_t position)
+{
+        return text_is_same(reading->switches[position], "true");
 }
 
 int command_parse(const struct command *command, struct option_set *set, const char **values, struct arena *arena,
@@ -291,27 +273,31 @@ int command_parse(const struct command *command, struct option_set *set, const c
 {
         struct reading reading = {
                 .command = command,
+                .set = set,
                 .values = values,
                 .arena = arena,
-                .arguments = {argc, argv, 0},
+                .argc = argc,
+                .argv = argv,
                 .words = ARENA_ARRAY(arena, const char *, command->most_words),
-                .rest = ARENA_ARRAY(arena, char *, (size_t)argc + 2),
         };
         int rc = 0;
 
-        reading.rest[reading.n_rest++] = arena_strdup(arena, argc > 0 ? argv[0] : "");
+        option_set_init(set, arena);
         for (size_t i = 0; i < command->n_own; i++)
                 values[i] = NULL;
-        for (reading.arguments.position = 1; rc == 0 && reading.arguments.position < argc; reading.arguments.position++)
-                rc = cli_read_word(&reading, argv[reading.arguments.position], err);
-        if (rc < 0 || option_set_parse(set, arena, reading.n_rest, reading.rest,
-                              cli_pick_environment(command, arena, environment), err) < 0)
+        for (reading.position = 1; rc == 0 && reading.position < argc; reading.position++)
+                rc = cli_read_word(&reading, argv[reading.position], err);
+        if (rc < 0)
                 return -1;
         set->words = reading.words;
-        set->n_words = reading.n_words;
-        set->passed_word = reading.passed_word;
-        if (set->help || set->version)
+        set->help = is_on(&reading, OPTION_HELP);
+        set->version = is_on(&reading, OPTION_VERSION);
+        set->check = is_on(&reading, OPTION_CHECK);
+        set->print_schema = is_on(&reading, OPTION_PRINT_SCHEMA);
+        if (set->help || set->version || set->print_schema)
                 return 0; /* to be answered even where the environment is broken */
+        if (settle_shared(&reading, environment, err) < 0)
+                return -1;
         return settle_own(command, values, arena, environment, err);
 }
 

@@ -107,11 +107,3 @@ void session_close(struct session *session);
  * read.
  */
 json_t *session_events(struct session *session, const char *kind, const char *namespace, const char *name);
-
-/* ---- the commands, each in a file of this folder ---- */
-
-extern const struct command kubectl_doctor;
-extern const struct command kubectl_nodes;
-extern const struct command kubectl_shares;
-extern const struct command kubectl_top;
-extern const struct command kubectl_why;

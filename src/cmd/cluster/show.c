@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "base/text.h"
-#include "cmd/cli/csv.h"
+#include "cmd/cli/columns.h"
 #include "node/report/node_page.h"
 
 /* ---- cells ---- */

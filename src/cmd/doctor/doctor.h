@@ -7,8 +7,10 @@
  */
 #pragma once
 
+#include <jansson.h>
+
 #include "config/config.h"
-#include "cmd/ask.h"
+#include "node/status/visit.h"
 
 enum verdict {
         DOCTOR_OK,
@@ -29,6 +31,20 @@ void doctor_report(struct doctor *doctor, enum verdict verdict, const char *mean
 /* Report a check that passed, and one that cannot be made here, without anything to add. */
 #define doctor_ok(doctor, ...) doctor_report(doctor, DOCTOR_OK, NULL, NULL, __VA_ARGS__)
 #define doctor_skip(doctor, ...) doctor_report(doctor, DOCTOR_SKIPPED, NULL, NULL, __VA_ARGS__)
+
+/* ---- findings as text, also for `kubectl warpshare doctor` ---- */
+
+/*
+ * Each is an object with "verdict" ("ok", "note", "wrong" or "skipped"), "check" and "found", and perhaps "means" and
+ * "todo".
+ */
+size_t findings_count(const json_t *findings, const char *verdict);
+
+/* One finding, at once. */
+void findings_print(const json_t *finding, bool has_colours);
+
+/* Call it after the last finding. Prints how many are wrong, or without |is_table| all of them as one JSON object. */
+void findings_print_end(json_t *findings, bool is_table);
 
 /* ---- for checks that ask the API server (api.c): one GET after the other, each within five seconds ---- */
 

@@ -98,13 +98,13 @@ static int run_supervisor(const struct command_call *call, struct error *err)
 {
         const struct option_set *set = &call->set;
         struct mps_process_options options = {
-                .root = option_set_value(set, "mps-directory"),
-                .control = option_set_value(set, "mps-control"),
-                .driver_root = option_set_value(set, "driver-root-ctr-path"),
-                .system_root = option_set_value(set, "system-root"),
-                .nvml_library = option_set_value(set, "nvml-library"),
-                .has_own_shm = command_has(call, RUN_SHM, "daemon"),
-                .sets_compute_mode = !command_is_set(call, RUN_NO_COMPUTE_MODE),
+                .supervisor = {.root = option_set_value(set, "mps-directory"),
+                        .control = option_set_value(set, "mps-control"),
+                        .driver_root = option_set_value(set, "driver-root-ctr-path"),
+                        .system_root = option_set_value(set, "system-root"),
+                        .nvml_library = option_set_value(set, "nvml-library"),
+                        .enter_shm = command_has(call, RUN_SHM, "daemon") ? MPS_PROCESS_SHM : NULL,
+                        .sets_compute_mode = !command_is_set(call, RUN_NO_COMPUTE_MODE)},
                 .metrics_address = call->values[RUN_METRICS],
         };
         struct mps_process process;
@@ -115,12 +115,12 @@ static int run_supervisor(const struct command_call *call, struct error *err)
         if (command_number(call, RUN_GRACE, " of seconds", 0, 86400, &grace, err) < 0 ||
                 command_number(call, RUN_SHM_SIZE, " of MiB", 0, SHM_MIB_MAX, &shm_mib, err) < 0)
                 return COMMAND_REFUSED;
-        options.grace_ms = grace * 1000;
-        options.shm_kib = shm_mib * 1024;
+        options.supervisor.grace_ms = grace * 1000;
+        options.supervisor.shm_kib = shm_mib * 1024;
         command_setup_log(set, NULL);
         if (!command_begin(set, &options.is_kept, &status))
                 return status;
-        log_info("warpshare mps", LOG_STR("version", WARPSHARE_VERSION), LOG_STR("root", options.root));
+        log_info("warpshare mps", LOG_STR("version", WARPSHARE_VERSION), LOG_STR("root", options.supervisor.root));
         if (command_is_set(call, RUN_STANDALONE))
                 status = standalone_run(set, &options, err);
         else if (mps_process_start(&process, &options, err) < 0)

@@ -4,6 +4,7 @@
 
 #include "node/status/hangs.h"
 #include "node/status/log.h"
+#include "node/status/read.h"
 #include "base/log.h"
 #include "cmd/run/shares.h"
 #include "gpu/monitor.h"
@@ -166,16 +167,11 @@ static int own_plan_watch_file(struct own_plan *own, struct error *err)
 
 static void start_monitor(struct own_plan *own)
 {
-        static const enum platform_choice discoveries[] = {
-                [DISCOVERY_AUTO] = PLATFORM_CHOICE_AUTO,
-                [DISCOVERY_NVML] = PLATFORM_CHOICE_NVML,
-                [DISCOVERY_TEGRA] = PLATFORM_CHOICE_TEGRA,
-        };
         const struct config *config = own->settings->config;
         const struct gpu_monitor_options options = {
                 .library = config->driver.nvml_library,
                 .paths = {.system_root = config->system_root, .driver_root = config->driver.mounted_root},
-                .discovery = discoveries[config->discovery],
+                .discovery = node_platform_choice(config),
                 .policy = &own->settings->policy,
                 .on_inventory = on_own_inventory,
                 .on_unavailable = on_own_unavailable,
@@ -195,10 +191,10 @@ static int own_plan_start(struct own_plan *own, struct mps_process_options proce
                 return error_prefix(err, "configuration refused");
         config = own->settings->config;
         node_log_config(config);
-        process.root = config->mps.directory;
-        process.control = config->mps.control;
-        process.driver_root = config->driver.mounted_root;
-        process.nvml_library = config->driver.nvml_library;
+        process.supervisor.root = config->mps.directory;
+        process.supervisor.control = config->mps.control;
+        process.supervisor.driver_root = config->driver.mounted_root;
+        process.supervisor.nvml_library = config->driver.nvml_library;
         process.on_hang_up = on_hang_up;
         process.on_stop = on_stop;
         process.data = own;
@@ -297,6 +293,6 @@ int standalone_run(const struct option_set *set, const struct mps_process_option
                 .options = set, .text = &text, .process = *process, .on_plan = on_standalone_plan};
 
         options.process.own_plan = "it runs with --standalone, and takes its daemons from its own configuration";
-        options.process.has_own_shm = false; /* programs of the machine have the machine's /dev/shm */
+        options.process.supervisor.enter_shm = NULL; /* programs of the machine have the machine's /dev/shm */
         return own_plan_run(&options, err);
 }

@@ -15,18 +15,14 @@
 #include "mps/supervisor/supervisor.h"
 
 struct metrics_http; /* net/metrics/http.h */
-struct mps_echo;     /* cmd/mps/echo.h */
+
+#define MPS_PROCESS_SHM "/proc/self/exe" /* each daemon has its own /dev/shm, if possible */
 
 struct mps_process_options {
-        const char *root;
-        const char *control;
-        const char *driver_root;
-        const char *system_root; /* where /proc of clients is; NULL or "": the root */
-        const char *nvml_library;
-        bool has_own_shm; /* give each daemon its own /dev/shm, if possible: mps/supervisor/supervisor.h */
-        uint64_t shm_kib; /* 0: computed from the machine's memory */
-        bool sets_compute_mode;
-        uint64_t grace_ms;
+        /*
+         * Loop, environment, |on_change| and |data| are set here; |root| is copied. |enter_shm|: MPS_PROCESS_SHM, or NULL.
+         */
+        struct mps_supervisor_options supervisor;
         bool is_kept;         /* a parent starts it again: SIGALRM ends it when its loop stands still for a minute */
         const char *own_plan; /* mps/supervisor/listener.h */
         const char *metrics_address; /* net/metrics/http.h; NULL or "": no metrics */

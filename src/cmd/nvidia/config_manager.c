@@ -360,8 +360,7 @@ static int config_manager_start(struct manager *manager, const struct option_set
 /* A value that the plugin takes from its own flags is not required here. */
 static void prepare_check(struct manager *manager, struct arena *arena)
 {
-        manager->check.values = ARENA_ARRAY(arena, const char *, option_count);
-        manager->check.sources = ARENA_ARRAY(arena, enum option_source, option_count);
+        option_set_init(&manager->check, arena);
         manager->check.values[option_find("mps-root")] = "/run/nvidia/mps";
         manager->check.drop_in = true;
 }

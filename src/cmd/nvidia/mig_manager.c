@@ -27,7 +27,6 @@
 #include "cmd/commands.h"
 #include "cmd/nvidia/mig_clients.h"
 #include "cmd/nvidia/mig_configurations.h"
-#include "cmd/nvidia/mig_services.h"
 #include "base/io/loop.h"
 #include "base/io/signals.h"
 #include "net/kube/object.h"

@@ -8,12 +8,7 @@
 
 #include "base/text.h"
 #include "cmd/commands.h"
-#include "cmd/frame.h"
 #include "cmd/mig/command.h"
-#include "cmd/mig/under_way.h"
-#include "mig/checkpoint.h"
-#include "mig/hooks.h"
-#include "mig/parted.h"
 
 #define PROGRAM "nvidia-mig-parted"
 #define VERSION PROGRAM " version " WARPSHARE_VERSION " (Warpshare)"
@@ -53,49 +48,27 @@
         COMMAND_TEXT("checkpoint-file", "", "PATH", "the checkpoint; needed", .aliases = {"f"},                        \
                 .environment = {"MIG_PARTED_CHECKPOINT_FILE"})
 
-static int parted_require(const struct command_call *call, size_t position, struct error *err)
-{
-        return *call->values[position]
-                       ? 0
-                       : command_refuse(err, "missing required flags '%s'", call->command->own[position].flag);
-}
-
 /* ---- assert ---- */
 
-enum { ASSERT_FILE, ASSERT_SELECTED, ASSERT_MODE_ONLY, ASSERT_VALID, ASSERT_DEBUG };
-
+/* In the order of mig_assert(). */
 static const struct option assert_own[] = {
-        [ASSERT_FILE] = PARTED_CONFIG_FILE,
-        [ASSERT_SELECTED] = PARTED_SELECTED,
-        [ASSERT_MODE_ONLY] = PARTED_MODE_ONLY,
-        [ASSERT_VALID] = COMMAND_FLAG("valid-config", "only whether the file can be read and has the configuration",
-                .aliases = {"a"}, .environment = {"MIG_PARTED_VALID_CONFIG"}),
-        [ASSERT_DEBUG] = PARTED_DEBUG_ALONE,
+        PARTED_CONFIG_FILE,
+        PARTED_SELECTED,
+        PARTED_MODE_ONLY,
+        COMMAND_FLAG("valid-config", "only whether the file can be read and has the configuration", .aliases = {"a"},
+                .environment = {"MIG_PARTED_VALID_CONFIG"}),
+        PARTED_DEBUG_ALONE,
 };
-
-static int parted_assert(struct command_call *call, struct error *err)
-{
-        if (parted_require(call, ASSERT_FILE, err) < 0)
-                return COMMAND_REFUSED;
-        return mig_assert(call, call->values[ASSERT_FILE], call->values[ASSERT_SELECTED],
-                command_is_set(call, ASSERT_MODE_ONLY), command_is_set(call, ASSERT_VALID), err);
-}
 
 /* ---- export, generate-config, checkpoint ---- */
 
-enum { EXPORT_FORMAT, EXPORT_LABEL, EXPORT_DEBUG };
-
+/* In the order of mig_export_show(). */
 static const struct option export_own[] = {
-        [EXPORT_FORMAT] = PARTED_FORMAT,
-        [EXPORT_LABEL] = COMMAND_TEXT("config-label", "current", "NAME", "what the configuration is called",
-                .aliases = {"l"}, .environment = {"MIG_PARTED_CONFIG_LABEL"}),
-        [EXPORT_DEBUG] = PARTED_DEBUG_ALONE,
+        PARTED_FORMAT,
+        COMMAND_TEXT("config-label", "current", "NAME", "what the configuration is called", .aliases = {"l"},
+                .environment = {"MIG_PARTED_CONFIG_LABEL"}),
+        PARTED_DEBUG_ALONE,
 };
-
-static int parted_export(struct command_call *call, struct error *err)
-{
-        return mig_export_show(call, call->values[EXPORT_LABEL], command_has(call, EXPORT_FORMAT, "json"), err);
-}
 
 enum { GENERATE_FILE, GENERATE_FORMAT, GENERATE_DEBUG };
 
@@ -112,174 +85,6 @@ static int parted_generate(struct command_call *call, struct error *err)
 }
 
 static const struct option checkpoint_own[] = {PARTED_CHECKPOINT_FILE, PARTED_DEBUG_ALONE};
-
-static int parted_checkpoint(struct command_call *call, struct error *err)
-{
-        return parted_require(call, 0, err) < 0 ? COMMAND_REFUSED : mig_checkpoint(call, call->values[0], err);
-}
-
-/* ---- a change with hooks ---- */
-
-/*
- * apply and restore make a change with hooks, which run in the order of NVIDIA's program: apply-start; pre-apply-mode
- * if the mode of a GPU differs; pre-apply-config if devices differ; apply-exit, always. One thing differs from it:
- * pre-apply-config runs before the mode changes, not after, because mode and devices are one change here that is done
- * or undone as a whole (mig/change.h).
- */
-struct parted_change {
-        char *const *environment; /* of hooks: "KEY=value", NULL-terminated */
-        bool is_debug;
-        const char *config_file;     /* of apply */
-        const char *selected_config; /* likewise */
-        const char *checkpoint_file; /* of restore; NULL for apply */
-        const char *hooks_file;      /* or "" */
-        const char *state_directory;
-        bool is_mode_only;
-        bool skips_reset;
-};
-
-/* The wanted configuration, read before anything is touched. */
-struct request {
-        struct arena arena;
-        struct mig_hooks hooks;
-        struct mig_parted parted;
-        const struct mig_parted_config *config;
-        struct mig_checkpoint checkpoint;
-};
-
-static int parted_read_request(struct request *request, const struct parted_change *change, struct error *err)
-{
-        if (*change->hooks_file &&
-                mig_hooks_read(&request->hooks, &request->arena, change->hooks_file, command_warn, NULL, err) < 0)
-                return -1;
-        if (change->checkpoint_file)
-                return mig_checkpoint_read(&request->checkpoint, &request->arena, change->checkpoint_file, err);
-        if (mig_parted_read(&request->parted, &request->arena, change->config_file, command_warn, NULL, err) < 0)
-                return -1;
-        return mig_parted_choose(&request->config, &request->parted, change->selected_config, err);
-}
-
-/* ---- the plan ---- */
-
-/* Only GPUs whose mode differs, and without devices. */
-static const struct mig_wanted *modes_alone(
-        struct arena *arena, const struct mig_node *node, const struct mig_wanted *wanted)
-{
-        struct mig_wanted *modes = ARENA_ARRAY(arena, struct mig_wanted, node->n_gpus);
-
-        for (size_t i = 0; i < node->n_gpus; i++)
-                if (wanted[i].is_named && wanted[i].is_enabled != node->gpus[i].geometry.is_enabled)
-                        modes[i] = (struct mig_wanted){.is_named = true, .is_enabled = wanted[i].is_enabled};
-        return modes;
-}
-
-static int parted_make_plan(struct mig_plan *ret, struct request *request, const struct parted_change *change,
-        const struct mig_change *work, struct error *err)
-{
-        struct mig_node *node = ARENA_NEW(&request->arena, struct mig_node);
-        const struct mig_wanted *wanted;
-
-        if (mig_node_read(node, &request->arena, work->nvml, err) < 0)
-                return -1;
-        if (change->checkpoint_file)
-                return mig_checkpoint_plan(ret, &request->arena, node, &request->checkpoint, change->is_mode_only, err);
-        mig_parted_warn(request->config, node, command_warn, NULL);
-        if (mig_parted_resolve(&wanted, &request->arena, request->config, node, change->is_mode_only, err) < 0)
-                return -1;
-        if (change->is_mode_only)
-                wanted = modes_alone(&request->arena, node, wanted);
-        mig_plan_build(ret, &request->arena, node, wanted);
-        return ret->fits ? 0 : error_set(err, ERROR_INVALID, "%s", mig_plan_reason(ret, &request->arena));
-}
-
-static bool changes_mode(const struct mig_plan *plan)
-{
-        for (size_t i = 0; i < plan->n_gpus; i++)
-                if (plan->gpus[i].changes_mode)
-                        return true;
-        return false;
-}
-
-static bool changes_devices(const struct mig_plan *plan)
-{
-        for (size_t i = 0; i < plan->n_gpus; i++)
-                if (plan->gpus[i].n_made || (plan->gpus[i].n_goes && !plan->gpus[i].changes_mode))
-                        return true;
-        return false;
-}
-
-/* ---- the change ---- */
-
-static int run_hooks(
-        const struct request *request, const struct parted_change *change, enum mig_hook_point point, struct error *err)
-{
-        return mig_hooks_run(&request->hooks, point, change->environment, change->is_debug, err);
-}
-
-static int parted_carry_out(
-        struct mig_under_way *work, struct request *request, const struct parted_change *change, struct error *err)
-{
-        enum mig_change_end end;
-        struct mig_plan plan;
-
-        if (mig_under_way_settle(work, err) < 0 || parted_make_plan(&plan, request, change, &work->change, err) < 0)
-                return -1;
-        if (changes_mode(&plan) && run_hooks(request, change, MIG_HOOK_BEFORE_MODE, err) < 0)
-                return -1;
-        if (changes_devices(&plan) && run_hooks(request, change, MIG_HOOK_BEFORE_CONFIG, err) < 0)
-                return -1;
-        if (mig_change_apply(&work->change, &plan, request->config ? request->config->name : "checkpoint", &end, err) <
-                0)
-                return -1;
-        if (end == MIG_CHANGE_WAITS && !(change->is_mode_only && change->skips_reset))
-                return error_set(err, ERROR_UNAVAILABLE,
-                        "the MIG mode is pending until the GPUs are reset or the node is rebooted, and devices can only be "
-                        "created then");
-        return 0;
-}
-
-static int open_and_carry_out(
-        struct request *request, const struct command_call *call, const struct parted_change *change, struct error *err)
-{
-        struct mig_under_way work;
-        int rc;
-
-        if (mig_under_way_open(&work, &call->set, change->state_directory,
-                    change->skips_reset ? MIG_MODE_REBOOT : MIG_MODE_RESET, change->is_debug ? stderr : NULL, err) < 0)
-                return -1;
-        rc = parted_carry_out(&work, request, change, err);
-        mig_under_way_close(&work);
-        return rc;
-}
-
-static int change_with_hooks(
-        struct request *request, const struct command_call *call, const struct parted_change *change, struct error *err)
-{
-        struct error exit_err;
-        int rc;
-
-        if (run_hooks(request, change, MIG_HOOK_START, err) < 0)
-                return -1;
-        rc = open_and_carry_out(request, call, change, err);
-        if (run_hooks(request, change, MIG_HOOK_EXIT, &exit_err) == 0)
-                return rc;
-        if (rc == 0)
-                return error_set(err, exit_err.kind, "%s", exit_err.text);
-        command_fail(call->command, &exit_err);
-        return -1;
-}
-
-static int parted_change(const struct command_call *call, const struct parted_change *change, struct error *err)
-{
-        struct request request = {.arena = ARENA_INIT};
-        int rc = parted_read_request(&request, change, err) < 0 ? -1 : change_with_hooks(&request, call, change, err);
-
-        if (rc == 0)
-                puts(change->checkpoint_file ? "MIG configuration restored successfully"
-                                             : "MIG configuration applied successfully");
-        arena_done(&request.arena);
-        return rc;
-}
 
 /* ---- apply, restore ---- */
 
@@ -319,30 +124,41 @@ static const struct option restore_own[] = {
         [APPLY_DEBUG] = PARTED_DEBUG_STEPS,
 };
 
-static int parted_begin_change(struct command_call *call, struct parted_change *change, struct error *err)
+/* What both have of their options is set here. */
+static int parted_change(struct command_call *call, struct mig_apply wish, const char *success, struct error *err)
 {
-        if (parted_require(call, APPLY_FILE, err) < 0)
-                return COMMAND_REFUSED;
-        change->environment = hook_environment(call);
-        change->is_debug = command_is_set(call, APPLY_DEBUG);
-        change->hooks_file = call->values[APPLY_HOOKS];
-        change->state_directory = call->values[APPLY_STATE];
-        change->is_mode_only = command_is_set(call, APPLY_MODE_ONLY);
-        return parted_change(call, change, err);
+        struct mig_applied applied;
+        int rc = mig_require(call, APPLY_FILE, err);
+
+        if (rc < 0)
+                return rc;
+        wish.is_mode_only = command_is_set(call, APPLY_MODE_ONLY);
+        wish.has_to_end = !(wish.is_mode_only && wish.mode_change == MIG_MODE_REBOOT);
+        wish.state_directory = call->values[APPLY_STATE];
+        wish.hooks_file = call->values[APPLY_HOOKS];
+        wish.environment = hook_environment(call);
+        wish.shows_hooks = command_is_set(call, APPLY_DEBUG);
+        wish.steps = wish.shows_hooks ? stderr : NULL;
+        if (mig_apply(&applied, call, &wish, err) < 0)
+                return -1;
+        puts(success);
+        return 0;
 }
 
 static int parted_apply(struct command_call *call, struct error *err)
 {
-        return parted_begin_change(call,
-                &(struct parted_change){.config_file = call->values[APPLY_FILE],
-                        .selected_config = call->values[APPLY_SELECTED],
-                        .skips_reset = command_is_set(call, APPLY_SKIP_RESET)},
-                err);
+        return parted_change(call,
+                (struct mig_apply){.file = call->values[APPLY_FILE],
+                        .config = call->values[APPLY_SELECTED],
+                        .mode_change = command_is_set(call, APPLY_SKIP_RESET) ? MIG_MODE_REBOOT : MIG_MODE_RESET},
+                "MIG configuration applied successfully", err);
 }
 
 static int parted_restore(struct command_call *call, struct error *err)
 {
-        return parted_begin_change(call, &(struct parted_change){.checkpoint_file = call->values[APPLY_FILE]}, err);
+        return parted_change(call,
+                (struct mig_apply){.checkpoint = call->values[APPLY_FILE], .mode_change = MIG_MODE_RESET},
+                "MIG configuration restored successfully", err);
 }
 
 /* ---- the commands ---- */
@@ -352,17 +168,17 @@ static const struct command commands[] = {
                 mig_command_change_shared, apply_own,
                 "Gives this node's GPUs the MIG geometry of a configuration. Only MIG devices that are not in it are destroyed, and\n"
                 "none that a process uses. After an error the geometry is as before. The exit status is 0, or 1.\n"),
-        PARTED_COMMAND("assert", "whether the GPUs have what a configuration wants", parted_assert, mig_command_shared,
+        PARTED_COMMAND("assert", "whether the GPUs have what a configuration wants", mig_assert, mig_command_shared,
                 assert_own,
                 "Compares the MIG geometry of this node's GPUs with a configuration. The exit status is 0 when they are\n"
                 "the same, else 1.\n"),
-        PARTED_COMMAND("export", "print the geometry that the GPUs have as a configuration", parted_export,
+        PARTED_COMMAND("export", "print the geometry that the GPUs have as a configuration", mig_export_show,
                 mig_command_shared, export_own,
                 "Prints the MIG geometry that this node's GPUs have as a file with one configuration.\n"),
         PARTED_COMMAND("generate-config", "write the default configurations of this node", parted_generate,
                 mig_command_shared, generate_own,
                 "Writes the default configurations of this node, of the profiles that its driver lists.\n"),
-        PARTED_COMMAND("checkpoint", "write the geometry with its placements", parted_checkpoint, mig_command_shared,
+        PARTED_COMMAND("checkpoint", "write the geometry with its placements", mig_checkpoint, mig_command_shared,
                 checkpoint_own, "Writes the MIG geometry that this node's GPUs have, with its placements, as JSON.\n"),
         PARTED_COMMAND("restore", "give the GPUs the geometry of a checkpoint", parted_restore,
                 mig_command_change_shared, restore_own,

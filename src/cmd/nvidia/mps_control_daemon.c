@@ -23,8 +23,7 @@ static int mps_control_daemon_run(struct command_call *call, struct error *err)
         struct option_set *set = &call->set;
         const struct own_plan_options options = {
                 .options = set,
-                .process = {.sets_compute_mode = true,
-                        .grace_ms = GRACE_MS,
+                .process = {.supervisor = {.sets_compute_mode = true, .grace_ms = GRACE_MS},
                         .own_plan = PROGRAM " takes its daemons from its own configuration; only 'warpshare mps' takes "
                                             "them from the agent"},
         };

@@ -1,8 +1,6 @@
 /* Prints a plan for people and for scripts, as `warpshare plan` does. Pure: a plan in, text out. */
 #pragma once
 
-#include <jansson.h>
-
 #include "base/strbuf.h"
 #include "node/dra/layout.h"
 #include "plan/mps_wanted.h"
@@ -44,12 +42,6 @@ size_t plan_advertised(const struct resource *resource);
 
 /* Whether no claim can be given both, since together they would need more of something than their GPU has. */
 bool plan_dra_excludes(const struct dra_device *a, const struct dra_device *b);
-
-/* A row for each device; the heads are its own. */
-void plan_dra_print(struct strbuf *text, const struct dra_layout *layout, bool has_colours);
-
-/* The ResourceSlices as the agent would write them to the API server. */
-json_t *plan_dra_slices(const struct plan_view *view);
 
 void plan_table_print(struct strbuf *text, const struct plan_view *view, bool has_colours);
 

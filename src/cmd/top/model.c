@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "cmd/cli/csv.h"
+#include "cmd/cli/columns.h"
 #include "cmd/top/top.h"
 
 static bool model_matches(const struct report_share *share, const char *filter)

@@ -1,7 +1,6 @@
 /*
  * The parts of `warpshare top`. The model is the page of a node (node/report/node_page.h), filtered and sorted; it is
- * printed for programs, or drawn as lines of tinted text, which are printed or shown on a screen. Pure but for page.c,
- * which gets the page from the agent, or from the driver where no agent runs.
+ * printed for programs, or drawn as lines of tinted text, which are printed or shown on a screen. Pure.
  */
 #pragma once
 
@@ -92,12 +91,3 @@ void top_span_add(struct top_lines *lines, struct top_line *line, enum top_tint 
 /* |width| as above. */
 void top_lines_cut(struct top_lines *lines, unsigned int width);
 void top_lines_print(struct strbuf *text, const struct top_lines *lines, bool has_colours);
-
-/* ---- the page, as node_page_read() takes it; the caller frees it ---- */
-
-/* Fetches the page from the agent at |address| (net/metrics/http.h). ERROR_UNAVAILABLE: no agent answers there. */
-int top_fetch(char **ret, const char *address, const struct top_wish *wish, struct error *err) MUST_USE;
-
-/* Makes the page from the driver itself. Then pods have no names, and the page has no history. */
-int top_read_local(char **ret, const char *library, const char *driver_root, const char *system_root,
-        const struct top_wish *wish, struct error *err) MUST_USE;

@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "cmd/ask.h"
+#include "node/status/visit.h"
+#include "net/kube/list.h"
 #include "net/kube/object.h"
 #include "node/dra/slices.h"
 #include "node/status/mig_labels.h"

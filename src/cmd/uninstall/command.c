@@ -1,21 +1,98 @@
-/*
- * warpshare uninstall: removes what the agent and `warpshare mps` left on this node and in its API object. For each
- * thing it reports whether it existed, was removed, or stays, and why.
- */
 #include "cmd/uninstall/uninstall.h"
 
 #include <errno.h>
 #include <jansson.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
+#include "base/io/lock.h"
 #include "base/log.h"
+#include "cmd/cli/columns.h"
 #include "cmd/cli/command.h"
 #include "cmd/commands.h"
-#include "cmd/uninstall/mps.h"
-#include "base/io/lock.h"
+#include "cmd/mps/command.h"
 #include "node/status/labels_remove.h"
+
+/* ---- the list ---- */
+
+void removals_done(struct removals *removals)
+{
+        free(removals->rows);
+        arena_done(&removals->arena);
+}
+
+void removals_add(struct removals *removals, enum removal_outcome outcome, const char *what, const char *where,
+        const char *note, ...)
+{
+        va_list args;
+
+        removals->rows = xrealloc(removals->rows, (removals->n_rows + 1) * sizeof(*removals->rows));
+        va_start(args, note);
+        removals->rows[removals->n_rows++] = (struct removal){
+                .what = arena_strdup(&removals->arena, what),
+                .where = arena_strdup(&removals->arena, where),
+                .outcome = outcome,
+                .note = arena_vprintf(&removals->arena, note, args),
+        };
+        va_end(args);
+}
+
+void removals_end(struct removals *removals, const char *what, const char *where, const struct error *err)
+{
+        removals_add(removals, err ? REMOVAL_LEFT : REMOVAL_DONE, what, where, "%s", err ? err->text : "");
+}
+
+void removals_unlink(struct removals *removals, const char *what, const char *path, const char *left)
+{
+        if (!left && !removals->is_dry && unlink(path) < 0)
+                left = strerror(errno);
+        removals_add(removals, left ? REMOVAL_LEFT : REMOVAL_DONE, what, path, "%s", left ? left : "");
+}
+
+size_t removals_count(const struct removals *removals, enum removal_outcome outcome)
+{
+        size_t count = 0;
+
+        for (size_t i = 0; i < removals->n_rows; i++)
+                count += removals->rows[i].outcome == outcome;
+        return count;
+}
+
+static const char *outcome_word(const struct removals *removals, enum removal_outcome outcome)
+{
+        static const char *const words[] = {
+                [REMOVAL_DONE] = "removed",
+                [REMOVAL_LEFT] = "left",
+                [REMOVAL_ABSENT] = "was not there",
+                [REMOVAL_UNSEEN] = "not checked",
+        };
+
+        return outcome == REMOVAL_DONE && removals->is_dry ? "would be removed" : words[outcome];
+}
+
+void removals_print(const struct removals *removals, struct strbuf *text)
+{
+        static const struct column list[] = {
+                {.head = "WHAT"}, {.head = "OUTCOME"}, {.head = "WHERE"}, {.head = "NOTE"}};
+        struct columns columns;
+
+        columns_init(&columns, list, ARRAY_SIZE(list));
+        for (size_t i = 0; i < removals->n_rows; i++) {
+                const struct removal *row = &removals->rows[i];
+
+                columns_add(&columns, "%s", row->what);
+                columns_add(&columns, "%s", outcome_word(removals, row->outcome));
+                columns_add(&columns, "%s", *row->where ? row->where : "-");
+                columns_add(&columns, "%s", *row->note ? row->note : "-");
+        }
+        columns_print(text, &columns, "", false);
+        columns_done(&columns);
+}
+
+/* ---- warpshare uninstall ---- */
 
 enum { DRY_RUN, FORCE, OUTPUT };
 
@@ -47,7 +124,7 @@ static const char more_help[] =
 static void remove_mps(struct removals *removals, const struct config *config)
 {
         static const char what[] = "MPS";
-        const struct mps_removal_options options = {
+        const struct mps_supervisor_options options = {
                 .root = config->mps.directory,
                 .control = config->mps.control,
                 .driver_root = config->driver.mounted_root,
@@ -192,4 +269,79 @@ const struct command command_uninstall = {
         .help = help,
         .more_help = more_help,
         .lists_own_only = true,
+};
+
+/* ---- warpshare mps uninstall ---- */
+
+static const char *const mps_shared[] = {
+        "mps-directory", "mps-control", "driver-root-ctr-path", "nvml-library", "log-level", NULL};
+
+static const char mps_help[] =
+        "usage: warpshare mps uninstall [OPTION...]\n"
+        "\n"
+        "Undoes MPS where no supervisor runs: ends the MPS daemons that a supervisor has left running (clients\n"
+        "have five seconds), restores the compute mode of the GPUs, removes the memory limits of containers,\n"
+        "removes MPS files and folders below the MPS directory, and unmounts its mps_shared memory if no process uses\n"
+        "it. What is in use or mounted stays, and is reported. May be run again.\n"
+        "\n";
+
+/* Returns how many things are left. */
+static size_t mps_uninstall_print(const struct removals *removals, const char *root)
+{
+        size_t n_left = removals_count(removals, REMOVAL_LEFT);
+        size_t n_removed = 0;
+
+        for (size_t i = 0; i < removals->n_rows; i++) {
+                const struct removal *row = &removals->rows[i];
+
+                if (row->outcome == REMOVAL_LEFT)
+                        printf("'%s' stays: %s\n", row->where, row->note);
+                else if (row->outcome == REMOVAL_UNSEEN)
+                        printf("'%s' cannot be seen: %s\n", row->where, row->note);
+                else if (strcmp(row->what, MPS_REMOVAL_DAEMONS) == 0 || strcmp(row->what, MPS_REMOVAL_LIMITS) == 0)
+                        printf("%s: %s\n", row->what, row->note);
+                else
+                        n_removed++;
+        }
+        if (n_removed > 0)
+                printf("%zu files and folders of MPS were removed below '%s'\n", n_removed, root);
+        else if (n_left == 0)
+                printf("nothing of MPS is left below '%s'\n", root);
+        return n_left;
+}
+
+static int mps_uninstall_run(struct command_call *call, struct error *err)
+{
+        const struct option_set *set = &call->set;
+        const struct mps_supervisor_options options = {
+                .root = option_set_value(set, "mps-directory"),
+                .control = option_set_value(set, "mps-control"),
+                .driver_root = option_set_value(set, "driver-root-ctr-path"),
+                .nvml_library = option_set_value(set, "nvml-library"),
+        };
+        _cleanup_(removals_done) struct removals removals = {.is_dry = false};
+
+        command_setup_log(set, "text");
+        switch (mps_removal_run(&removals, &options, err)) {
+        case 0:
+                return mps_uninstall_print(&removals, options.root) > 0 ? EXIT_FAILED : 0;
+        case MPS_REMOVAL_NOTHING:
+                printf("'%s' is not there: nothing to do\n", options.root);
+                return 0;
+        case MPS_REMOVAL_BUSY:
+                fprintf(stderr, "an MPS supervisor runs with '%s': end it first\n", options.root);
+                return EXIT_FAILED;
+        default:
+                fprintf(stderr, "%s\n", err->text);
+                return EXIT_FAILED;
+        }
+}
+
+const struct command mps_command_uninstall = {
+        .name = "uninstall",
+        .summary = "undo all of it, where no supervisor runs",
+        .run = mps_uninstall_run,
+        .shared = mps_shared,
+        .program = "warpshare mps uninstall",
+        .help = mps_help,
 };

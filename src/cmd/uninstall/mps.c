@@ -1,4 +1,4 @@
-#include "cmd/uninstall/mps.h"
+#include "cmd/uninstall/uninstall.h"
 #include "base/io/loop.h"
 #include "node/config/record.h"
 
@@ -32,7 +32,7 @@
 /* ---- memory limits of containers ---- */
 
 struct limit {
-        const struct mps_removal_options *options;
+        const struct mps_supervisor_options *options;
         const struct mps_container_limit *limit;
         const char *folder; /* of its cgroup */
 };
@@ -50,7 +50,7 @@ static int clear_limit(const void *data, struct strbuf *answer UNUSED, struct er
 
 /* Limits that cannot be removed end with their containers. */
 static void clear_limits(
-        struct removals *removals, const struct mps_removal_options *options, const struct mps_record *record)
+        struct removals *removals, const struct mps_supervisor_options *options, const struct mps_record *record)
 {
         size_t n_cleared = 0;
 
@@ -94,7 +94,7 @@ static void count_other(const struct identity_found *found, void *data)
 }
 
 /* Counts no daemons if the control program is missing: without it they can neither be found nor asked to end. */
-static void count_others(struct existing *existing, const struct mps_removal_options *options)
+static void count_others(struct existing *existing, const struct mps_supervisor_options *options)
 {
         _free_ char *program = NULL;
         struct error err;
@@ -104,7 +104,7 @@ static void count_others(struct existing *existing, const struct mps_removal_opt
 }
 
 /* First removes the wanted daemons from the record, since the supervisor would start them. */
-static int want_nothing(struct removals *removals, const struct mps_removal_options *options, const char *path,
+static int want_nothing(struct removals *removals, const struct mps_supervisor_options *options, const char *path,
         struct existing *existing, struct error *err)
 {
         struct mps_record *record = &existing->record;
@@ -133,20 +133,15 @@ static void report_daemons(struct removals *removals, const struct existing *exi
                         "%zu on record, %zu compute modes restored", record->n_daemons, record->n_modes);
 }
 
-static int close_supervisor(const struct mps_removal_options *removal, struct error *err)
+static int close_supervisor(const struct mps_supervisor_options *removal, struct error *err)
 {
-        struct mps_supervisor_options options = {
-                .root = removal->root,
-                .control = removal->control,
-                .driver_root = removal->driver_root,
-                .nvml_library = removal->nvml_library,
-                .sets_compute_mode = true,
-        };
+        struct mps_supervisor_options options = *removal;
         bool leaves_modes = false;
         uv_loop_t loop;
 
         loop_init(&loop);
         options.loop = &loop;
+        options.sets_compute_mode = true;
         mps_supervisor_close(mps_supervisor_new(&options), GRACE_MS, on_mps_closed, &leaves_modes);
         worker_close_loop(&loop);
         if (leaves_modes)
@@ -155,7 +150,7 @@ static int close_supervisor(const struct mps_removal_options *removal, struct er
         return 0;
 }
 
-static int end_daemons(struct removals *removals, const struct mps_removal_options *options, struct error *err)
+static int end_daemons(struct removals *removals, const struct mps_supervisor_options *options, struct error *err)
 {
         _free_ char *path = xasprintf("%s/" MPS_RECORD_FILE, options->root);
         struct existing existing = {.has_record = access(path, F_OK) == 0};
@@ -326,7 +321,7 @@ static void remove_files(const struct place *root)
         (void)remove_shm(root);
 }
 
-int mps_removal_run(struct removals *removals, const struct mps_removal_options *options, struct error *err)
+int mps_removal_run(struct removals *removals, const struct mps_supervisor_options *options, struct error *err)
 {
         struct lock lock = LOCK_INIT;
         int rc;

@@ -4,9 +4,57 @@
  */
 #pragma once
 
-#include "cmd/cli/removal.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/strbuf.h"
 #include "config/config.h"
+#include "mps/supervisor/supervisor.h"
 #include "node/status/visit.h"
+
+/* ---- what was found, and whether it was removed (command.c) ---- */
+
+enum removal_outcome {
+        REMOVAL_DONE,   /* it was there, and is gone; where |is_dry|: it would be */
+        REMOVAL_LEFT,   /* it is there, and stays, for a reason that is said */
+        REMOVAL_ABSENT, /* it was not there */
+        REMOVAL_UNSEEN, /* it was not looked for; the note says why */
+};
+
+struct removal {
+        const char *what;  /* "CDI specification" */
+        const char *where; /* a path, or the name of an object */
+        enum removal_outcome outcome;
+        const char *note; /* "" : nothing to add */
+};
+
+struct removals {
+        bool is_dry; /* nothing is to be changed */
+        struct arena arena;
+        struct removal *rows;
+        size_t n_rows;
+};
+
+void removals_done(struct removals *removals);
+
+/* Copies the strings; |note| is a format. */
+void removals_add(struct removals *removals, enum removal_outcome outcome, const char *what, const char *where,
+        const char *note, ...) PRINTF_LIKE(5, 6);
+
+/*
+ * Adds the outcome of an attempt to remove something: it is gone, or stays for the reason |err|, if that is not NULL.
+ */
+void removals_end(struct removals *removals, const char *what, const char *where, const struct error *err);
+
+/* Removes the file at |path|, unless |left| says why it stays. */
+void removals_unlink(struct removals *removals, const char *what, const char *path, const char *left);
+
+size_t removals_count(const struct removals *removals, enum removal_outcome outcome);
+
+/* The table, one row each. */
+void removals_print(const struct removals *removals, struct strbuf *text);
 
 /* ---- files.c: on this machine ---- */
 
@@ -45,3 +93,25 @@ void uninstall_node(struct removals *removals, struct api_visit *visit, const ch
 
 /* The driver's ResourceSlices of this node. It takes a minute at most for each. */
 void uninstall_slices(struct removals *removals, struct api_visit *visit, const struct config *config);
+
+/* ---- mps.c ---- */
+
+/*
+ * Removes what MPS left on a node: daemons of an ended supervisor, compute modes, memory limits of containers, files
+ * and folders below the MPS root, and shared memory. A supervisor without wanted daemons does this for daemons and
+ * modes: it adopts what is on record, or runs and is not, then closes. May be run again.
+ */
+/* The name of the daemons in the list of removals. */
+#define MPS_REMOVAL_DAEMONS "MPS daemons"
+/* The name of the memory limits in that list. */
+#define MPS_REMOVAL_LIMITS "memory limits of containers"
+
+#define MPS_REMOVAL_BUSY 1    /* a supervisor runs with that root: nothing was checked */
+#define MPS_REMOVAL_NOTHING 2 /* the directory does not exist */
+
+/*
+ * Fills |removals|. Of |options| the root, the control program, the driver root and the NVML library count. In a dry run
+ * nothing is changed. Files that MPS did not create stay, and are not listed.
+ */
+int mps_removal_run(
+        struct removals *removals, const struct mps_supervisor_options *options, struct error *err) MUST_USE;

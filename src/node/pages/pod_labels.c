@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "config/pod_labels.h"
+#include "config/kube_name.h"
 #include "net/kube/object.h"
 #include "net/kube/watch.h"
 

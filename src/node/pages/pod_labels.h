@@ -1,5 +1,5 @@
 /*
- * Labels of the pods of this node, those that an operator has chosen (config/pod_labels.h), for metrics. The pods are
+ * Labels of the pods of this node, those that an operator has chosen (config/kube_name.h), for metrics. The pods are
  * watched as long as this exists, by their metadata alone; of each only its name and these labels are kept. Where they
  * cannot be read, there are none, and the log says why.
  */

@@ -35,7 +35,7 @@ struct node_state_options {
         struct node_watch *watch;   /* the watch of that node */
         const char *node;
         const char *condition; /* its type; "": none */
-        const char *taint;     /* as config/node_taint.h reads it; "": none */
+        const char *taint;     /* as config/kube_name.h reads it; "": none */
 };
 
 /* |client| NULL: NULL. The options were checked when they were parsed. */

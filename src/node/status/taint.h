@@ -12,7 +12,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "config/node_taint.h"
+#include "config/kube_name.h"
 
 #define NODE_TAINT_ANNOTATION "warpshare.dev/taint"
 

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <jansson.h>
 #include <stdbool.h>
 
 #include "config/config.h"
@@ -20,5 +21,20 @@ void api_visit_begin(struct api_visit *visit, const struct config *config);
 
 /* Runs the loop until a callback of a request sets |is_over|. */
 void api_visit_wait(struct api_visit *visit, bool *is_over);
+
+struct api_answer {
+        unsigned int status; /* of HTTP; 0: none came */
+        struct error error;  /* kind ERROR_NONE: it has succeeded */
+        json_t *object;      /* of a success, for api_answer_done(); NULL: none */
+        bool is_over;
+};
+
+void api_answer_done(struct api_answer *answer);
+
+/* A kube_done_fn, with an api_answer as |data|, which api_visit_wait() waits for. */
+void api_answer_take(const struct kube_answer *answer, void *data);
+
+/* Sends |request|, whose |done| and |data| are set here. */
+void api_ask(struct api_visit *visit, struct kube_request request, struct api_answer *ret);
 
 void api_visit_end(struct api_visit *visit);

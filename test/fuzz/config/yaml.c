@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "config/config.h"
-#include "config/option.h"
+#include "options.h"
 #include "base/data/yaml.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -58,21 +58,19 @@ static void check_tree(const uint8_t *data, size_t size)
 
 static void check_config(const uint8_t *data, size_t size)
 {
-        static char name[] = "warpshare";
-        static char mps_root[] = "MPS_ROOT=/mps";
-        static char *const environment[] = {mps_root, NULL};
+        static const char *const environment[] = {"MPS_ROOT=/mps", NULL};
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         _close_ int fd = memfd_create("config", MFD_CLOEXEC);
         const struct config *config;
         struct option_set set;
         struct error err;
         char flag[64];
-        char *argv[] = {name, flag, NULL};
+        const char *const arguments[] = {flag, NULL};
 
         snprintf(flag, sizeof(flag), "--config-file=/proc/self/fd/%d", fd);
-        if (fd < 0 || write(fd, data, size) != (ssize_t)size ||
-                option_set_parse(&set, &arena, 2, argv, environment, &err) < 0)
+        if (fd < 0 || write(fd, data, size) != (ssize_t)size)
                 abort();
+        options_take(&set, &arena, arguments, environment);
         if (config_build(&set, &arena, &config, warn_nobody, NULL, &err) < 0)
                 return;
         free(config_print(config));

@@ -377,11 +377,11 @@ static void test_a_file_that_is_not_there_or_too_large_is_an_error(void **state 
 {
         _cleanup_(fixture_done) struct fixture fixture = fixture_new();
         _free_ char *large = xcalloc(1, CONFIG_FILE_LIMIT + 2);
-        char *const argv[] = {large, arena_strdup(&fixture.arena, "--config-file=/nonexistent/c.yaml"), NULL};
-        char *const environment[] = {NULL};
+        const char *const arguments[] = {"--config-file=/nonexistent/c.yaml", NULL};
+        const char *const environment[] = {NULL};
         struct option_set set;
 
-        assert_ok(option_set_parse(&set, &fixture.arena, 2, argv, environment, &fixture.err), &fixture.err);
+        options_take(&set, &fixture.arena, arguments, environment);
         assert_fails(config_build(&set, &fixture.arena, &fixture.config, NULL, NULL, &fixture.err), &fixture.err,
                 ERROR_NOT_FOUND, "config: open '/nonexistent/c.yaml': No such file or directory");
         memset(large, '#', CONFIG_FILE_LIMIT + 1);

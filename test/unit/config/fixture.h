@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "base/strbuf.h"
 #include "config/config.h"
-#include "config/option.h"
+#include "options.h"
 
 /* The file is written anew by each build; its path, which is random, reads FILE in texts. */
 struct fixture {
@@ -62,16 +62,13 @@ static void collect(const char *text, void *data)
 /* |environment| ends with NULL, or is NULL. */
 static int build(struct fixture *fixture, const char *text, const char *const *environment)
 {
-        char *argv[] = {arena_strdup(&fixture->arena, "warpshare"),
-                arena_printf(&fixture->arena, "--config-file=%s", fixture->path), NULL};
-        char *variables[8] = {NULL};
+        const char *const arguments[] = {arena_printf(&fixture->arena, "--config-file=%s", fixture->path), NULL};
+        const char *const none[] = {NULL};
         struct option_set set;
         int r;
 
         assert_ok(file_write(fixture->path, text, strlen(text), &fixture->err), &fixture->err);
-        for (size_t i = 0; environment && environment[i]; i++)
-                variables[i] = arena_strdup(&fixture->arena, environment[i]);
-        assert_ok(option_set_parse(&set, &fixture->arena, 2, argv, variables, &fixture->err), &fixture->err);
+        options_take(&set, &fixture->arena, arguments, environment ? environment : none);
         strbuf_clear(&fixture->warnings);
         r = config_build(&set, &fixture->arena, &fixture->config, collect, fixture, &fixture->err);
         if (r < 0)

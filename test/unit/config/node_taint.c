@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "config/node_taint.h"
+#include "config/kube_name.h"
 
 #define SIXTY_THREE "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 

@@ -1,6 +1,6 @@
 #include "unit.h"
 
-#include "config/pod_labels.h"
+#include "config/kube_name.h"
 
 static void test_a_label_has_the_name_that_kube_state_metrics_gives_it(void **state UNUSED)
 {

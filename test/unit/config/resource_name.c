@@ -1,6 +1,6 @@
 #include "unit.h"
 
-#include "config/resource_name.h"
+#include "config/kube_name.h"
 
 #define FIFTY_TWO "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 

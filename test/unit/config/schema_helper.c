@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "config/config.h"
-#include "config/option.h"
+#include "options.h"
 
 static void note(const char *text, void *data)
 {
@@ -19,8 +19,8 @@ static void note(const char *text, void *data)
 int main(int argc, char **argv)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        char *const environment[] = {arena_strdup(&arena, "MPS_ROOT=/run/nvidia/mps"), NULL};
-        char *arguments[] = {argv[0], argc > 1 ? arena_printf(&arena, "--config-file=%s", argv[1]) : NULL, NULL};
+        const char *const environment[] = {"MPS_ROOT=/run/nvidia/mps", NULL};
+        const char *arguments[] = {argc > 1 ? arena_printf(&arena, "--config-file=%s", argv[1]) : NULL, NULL};
         const struct config *config;
         bool is_warned = false;
         struct option_set options;
@@ -32,8 +32,8 @@ int main(int argc, char **argv)
                 puts(schema);
                 return 0;
         }
-        if (option_set_parse(&options, &arena, 2, arguments, environment, &err) < 0 ||
-                config_build(&options, &arena, &config, note, &is_warned, &err) < 0) {
+        options_take(&options, &arena, arguments, environment);
+        if (config_build(&options, &arena, &config, note, &is_warned, &err) < 0) {
                 fprintf(stderr, "%s\n", err.text);
                 return 1;
         }

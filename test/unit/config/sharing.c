@@ -241,13 +241,11 @@ static void test_a_section_of_mps_says_how_its_daemons_are(void **state UNUSED)
 /* As build(), under the name of a program of NVIDIA's. */
 static int build_drop_in(struct fixture *fixture, const char *text)
 {
-        char *argv[] = {arena_strdup(&fixture->arena, "nvidia-device-plugin"),
-                arena_printf(&fixture->arena, "--config-file=%s", fixture->path), NULL};
-        char *environment[] = {arena_strdup(&fixture->arena, "MPS_ROOT=/run/nvidia/mps"), NULL};
+        const char *const arguments[] = {arena_printf(&fixture->arena, "--config-file=%s", fixture->path), NULL};
         struct option_set set;
 
         assert_ok(file_write(fixture->path, text, strlen(text), &fixture->err), &fixture->err);
-        assert_ok(option_set_parse(&set, &fixture->arena, 2, argv, environment, &fixture->err), &fixture->err);
+        options_take(&set, &fixture->arena, arguments, mps_root);
         set.drop_in = true;
         return config_build(&set, &fixture->arena, &fixture->config, collect, fixture, &fixture->err);
 }

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "cmd/cli/csv.h"
+#include "cmd/cli/columns.h"
 
 static void test_cells_are_quoted_where_they_have_to_be(void **state UNUSED)
 {

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/macro.h"
 #include "chance.h"
-#include "cmd/doctor/toolkit_config.h"
+#include "cmd/doctor/toolkit.h"
 
 /* As the packages of the toolkit install it. */
 static const char installed[] = "#" TOOLKIT_ENVVAR " = true\n"

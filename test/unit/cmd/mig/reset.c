@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "cmd/mig/reset.h"
+#include "cmd/mig/command.h"
 
 static const char *const uuids[] = {"GPU-a", "GPU-b"};
 

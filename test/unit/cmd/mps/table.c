@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/macro.h"
-#include "cmd/mps/table.h"
+#include "cmd/mps/status.h"
 
 #define NOW INT64_C(1700000000)
 

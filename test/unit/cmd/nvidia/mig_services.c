@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "cmd/nvidia/mig_services.h"
+#include "cmd/nvidia/mig_clients.h"
 #include "base/io/loop.h"
 
 static const char systemctl[] = "#!/bin/sh\n"

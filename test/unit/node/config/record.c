@@ -3,6 +3,7 @@
  * nothing.
  */
 #include "unit.h"
+#include "options.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -116,21 +117,18 @@ static void test_beside_an_agent_its_configuration_counts_if_nothing_names_a_fil
                 {{NULL, NULL}, false},
         };
         const struct config_record record = {3, "small", "ConfigMap gpu/configs", "version: v1\n", 12};
-        char *const environment[] = {NULL};
+        const char *const environment[] = {NULL};
 
         for (unsigned int is_there = 0; is_there < 2; is_there++) {
                 if (is_there)
                         assert_ok(config_record_write(&record, path, &err), &err);
                 for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-                        char *arguments[] = {arena_strdup(&arena, "agent"),
-                                arena_printf(&arena, "--mps-directory=%s", folder), NULL, NULL};
+                        const char *const arguments[] = {arena_printf(&arena, "--mps-directory=%s", folder),
+                                cases[i].options[0], cases[i].options[0] ? cases[i].options[1] : NULL, NULL};
                         struct config_text text = {0};
-                        struct option_set set = {0};
-                        int argc = 2;
+                        struct option_set set;
 
-                        for (size_t j = 0; j < 2 && cases[i].options[j]; j++)
-                                arguments[argc++] = arena_strdup(&arena, cases[i].options[j]);
-                        assert_ok(option_set_parse(&set, &arena, argc, arguments, environment, &err), &err);
+                        options_take(&set, &arena, arguments, environment);
                         assert_int_equal(config_record_of_node(&text, &set, &arena, &err),
                                 cases[i].is_recorded && is_there ? 0 : CONFIG_RECORD_NONE);
                         assert_string_equal(

@@ -16,7 +16,7 @@
 #include <glob.h>
 
 #include "base/text.h"
-#include "config/option.h"
+#include "options.h"
 #include "node/labels/labels.h"
 #include "reading.h"
 
@@ -62,14 +62,14 @@ static void ignore(const char *text UNUSED, void *data UNUSED)
 static const struct config *build_config(struct table *table)
 {
         _free_ char *path = xasprintf("%s/config.yaml", scenario_folder);
-        char *argv[] = {arena_strdup(&table->arena, "warpshare"), arena_printf(&table->arena, "--config-file=%s", path),
-                arena_strdup(&table->arena, "--mps-root=/run/nvidia/mps"), NULL};
-        char *environment[] = {NULL};
+        const char *const arguments[] = {
+                arena_printf(&table->arena, "--config-file=%s", path), "--mps-root=/run/nvidia/mps", NULL};
+        const char *const environment[] = {NULL};
         const struct config *config = NULL;
         struct option_set set;
 
         assert_ok(file_write(path, table->config, strlen(table->config), &table->err), &table->err);
-        assert_ok(option_set_parse(&set, &table->arena, 3, argv, environment, &table->err), &table->err);
+        options_take(&set, &table->arena, arguments, environment);
         assert_ok(config_build(&set, &table->arena, &config, ignore, NULL, &table->err), &table->err);
         unlink(path);
         return config;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "config/option.h"
+#include "cmd/cli/command.h"
 
 struct fixture {
         struct arena arena;
@@ -15,6 +15,8 @@ static void fixture_done(struct fixture *fixture)
         arena_done(&fixture->arena);
 }
 
+static const struct command agent = {.is_agent = true};
+
 /* At most seven arguments and variables each; the lists end with NULL. */
 static int parse(struct fixture *fixture, const char *const *arguments, const char *const *environment)
 {
@@ -26,7 +28,7 @@ static int parse(struct fixture *fixture, const char *const *arguments, const ch
                 argv[argc++] = arena_strdup(&fixture->arena, *arguments);
         for (size_t i = 0; environment && environment[i]; i++)
                 environ_[i] = arena_strdup(&fixture->arena, environment[i]);
-        return option_set_parse(&fixture->set, &fixture->arena, argc, argv, environ_, &fixture->err);
+        return command_parse(&agent, &fixture->set, NULL, &fixture->arena, argc, argv, environ_, &fixture->err);
 }
 
 static const char *text_of(const char *text)
@@ -278,5 +280,5 @@ int main(void)
                 cmocka_unit_test(test_help_names_everything_within_100_columns),
         };
 
-        return cmocka_run_group_tests_name("option", tests, NULL, NULL);
+        return cmocka_run_group_tests_name("options", tests, NULL, NULL);
 }
