@@ -327,19 +327,6 @@ static bool is_same_but_for_units(const struct mps_daemon_wanted *a, const struc
                a->tier_limit == b->tier_limit && a->threads_permille == b->threads_permille;
 }
 
-bool mps_daemon_is_same(const struct mps_daemon_wanted *a, const struct mps_daemon_wanted *b)
-{
-        if (!is_same_but_for_units(a, b) || a->n_units != b->n_units || a->n_away != b->n_away)
-                return false;
-        for (size_t i = 0; i < a->n_units; i++)
-                if (!mps_unit_is_same(&a->units[i], &b->units[i]))
-                        return false;
-        for (size_t i = 0; i < a->n_away; i++)
-                if (strcmp(a->away[i], b->away[i]) != 0)
-                        return false;
-        return true;
-}
-
 const struct mps_daemon_wanted *mps_wanted_find(const struct mps_wanted *wanted, const char *name)
 {
         for (size_t i = 0; i < wanted->n_daemons; i++)
@@ -413,6 +400,11 @@ uint64_t mps_daemon_digest(const struct mps_daemon_wanted *daemon)
         for (size_t i = 0; i < daemon->n_away; i++)
                 digest(&sum, daemon->away[i]);
         return MAX(sum & INT64_MAX, UINT64_C(1));
+}
+
+bool mps_daemon_is_same(const struct mps_daemon_wanted *a, const struct mps_daemon_wanted *b)
+{
+        return mps_daemon_digest(a) == mps_daemon_digest(b);
 }
 
 void mps_limit_line(struct strbuf *text, const struct mps_unit *unit)

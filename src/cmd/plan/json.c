@@ -2,7 +2,7 @@
 #include <jansson.h>
 
 #include "cmd/plan/view.h"
-#include "plan/budget.h"
+#include "plan/share.h"
 #include "plan/capability.h"
 #include "plan/allocations.h"
 
@@ -41,7 +41,7 @@ static json_t *unit_json(const struct plan_view *view, const struct resource *re
 
         if (unit->shared && resource->strategy == SHARING_MPS)
                 json_object_update_new(json, json_pack("{s:I, s:s, s:i}", "reserveMiB",
-                                                     has_reserve ? (json_int_t)budget_reserve_mib(unit) : (json_int_t)0,
+                                                     has_reserve ? (json_int_t)share_reserve_mib(unit) : (json_int_t)0,
                                                      "tier", share_promise(plan, resource, unit), "maxClients",
                                                      (int)capability_clients(unit, plan->inventory->driver_version)));
         for (size_t i = 0; unit->shared && i < n_counts; i++)

@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "node/ledger/claim_daemons.h"
-#include "plan/budget.h"
+#include "plan/share.h"
 #include "plan/mps_wanted.h"
 
 enum claim_state { CLAIM_WAITING, CLAIM_MAKING, CLAIM_HELD, CLAIM_FAILED, CLAIM_REFUSED };
@@ -306,9 +306,9 @@ static int check_taken(const struct ledger_core *core, const struct taken *taken
 {
         const struct unit *unit = ledger_claimable_unit(core, device->unit);
 
-        if (device->is_shared && unit && unit->memory && taken->mib > budget_usable_mib(unit))
+        if (device->is_shared && unit && unit->memory && taken->mib > share_usable_mib(unit))
                 return error_set(err, ERROR_EXHAUSTED, "%s: its claims would have %ju MiB of %ju", device->unit,
-                        (uintmax_t)taken->mib, (uintmax_t)budget_usable_mib(unit));
+                        (uintmax_t)taken->mib, (uintmax_t)share_usable_mib(unit));
         if (taken->permille > 1000)
                 return error_set(err, ERROR_EXHAUSTED, "%s: its claims would have %u.%u %% of its threads",
                         device->unit, taken->permille / 10, taken->permille % 10);

@@ -6,7 +6,6 @@
 #include "node/cdi/start_devices.h"
 #include "node/kubelet/convert.h"
 #include "plan/cdi_name.h"
-#include "plan/mps_facts.h"
 #include "plan/mps_wanted.h"
 
 /* One container, by kubelet's record. */

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "base/text.h"
-#include "plan/budget.h"
+#include "plan/share.h"
 
 /* A container without a name is one that only kubelet's record has, so that its start could not be noted. */
 static bool has_not_started(const struct declared_containers *containers, const struct mps_resource *shared,
@@ -96,7 +96,7 @@ int declared_room_check(const struct declared_room *room, const struct checkpoin
                 container->is_refused = false;
         for (size_t i = 0; i < n_parts; i++) {
                 const struct unit *unit = parts[i].unit;
-                uint64_t usable = budget_usable_mib(unit);
+                uint64_t usable = share_usable_mib(unit);
                 uint64_t own = parts[i].share.memory_mib;
                 uint64_t others;
 
@@ -123,11 +123,11 @@ static void report_excess(const struct declared_room *room, const struct unit *u
         _free_ char *text = xasprintf(
                 "GPU %s (%s): its containers declare %llu MiB of %llu MiB of memory: %.700s. A container that "
                 "allocates late may find too little memory left.",
-                unit->index, unit->uuid, (unsigned long long)sum, (unsigned long long)budget_usable_mib(unit), pods);
+                unit->index, unit->uuid, (unsigned long long)sum, (unsigned long long)share_usable_mib(unit), pods);
 
         log_warn("containers declare more memory than their GPU has", LOG_STR("event", reason),
                 LOG_STR("unit", unit->uuid), LOG_UINT("declared_mib", sum),
-                LOG_UINT("usable_mib", budget_usable_mib(unit)), LOG_STR("pods", pods));
+                LOG_UINT("usable_mib", share_usable_mib(unit)), LOG_STR("pods", pods));
         node_events_report(room->core->options.events, NODE_EVENT_DECLARED_TOO_MUCH, "%s", text);
         pod_events_report(room->pod_events, unit->uuid, NODE_EVENT_DECLARED_TOO_MUCH, text);
 }
@@ -136,7 +136,7 @@ static void declared_room_report_unit(
         const struct declared_room *room, const struct unit *unit, struct map *now, struct arena *arena)
 {
         _cleanup_(strbuf_done) struct strbuf pods = STRBUF_INIT;
-        uint64_t usable = unit->shared ? budget_usable_mib(unit) : 0;
+        uint64_t usable = unit->shared ? share_usable_mib(unit) : 0;
         uint64_t sum = usable ? sum_of(room, unit, NULL, &pods) : 0;
         bool was_exceeded = map_find(&room->exceeded, unit->uuid);
 

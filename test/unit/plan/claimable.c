@@ -4,7 +4,7 @@
 #include "node.h"
 #include "unit.h"
 
-#include "plan/claimable.h"
+#include "plan/plan_build.h"
 #include "plan/mps_wanted.h"
 #include "plan/share.h"
 
@@ -19,7 +19,7 @@ static struct node dra_node(size_t n_gpus)
 /* "GPU-0 MIG-1" */
 static const char *units(struct node *node)
 {
-        const struct resource *resource = claimable_units(&node->arena, &node->config, &node->inventory);
+        const struct resource *resource = plan_claimable(&node->arena, &node->config, &node->inventory);
         const char *text = "";
 
         if (!resource)
@@ -57,7 +57,7 @@ static void test_a_gpu_in_mig_mode_has_its_mig_devices_instead(void **state UNUS
         node.inventory.gpus[0].mig_devices = devices;
         node.inventory.gpus[0].n_mig_devices = 2;
         assert_string_equal(units(&node), "MIG-0 MIG-1 GPU-1");
-        resource = claimable_units(&node.arena, &node.config, &node.inventory);
+        resource = plan_claimable(&node.arena, &node.config, &node.inventory);
         assert_string_equal(resource->units[1].index, "0:1");
         assert_int_equal(resource->units[1].memory, 10 * GIB);
         node_done(&node);
