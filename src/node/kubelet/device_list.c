@@ -11,6 +11,7 @@ void device_list_done(struct device_list *list)
         free(list->retired);
         free(list->retired_usable);
         free(list->healthy);
+        free(list->fell);
         free(list->usable);
         *list = (struct device_list)DEVICE_LIST_INIT;
 }
@@ -87,8 +88,8 @@ static void device_list_forget_oldest(struct device_list *list, size_t n_devices
                 memmove(list->retired, list->retired + excess, list->n_retired * sizeof(*list->retired));
 }
 
-bool device_list_update(struct device_list *list, const struct resource *resource, device_list_health_fn *health,
-        void *data, const bool *unavailable)
+bool device_list_update(struct device_list *list, const struct resource *resource, const struct unit_health *health,
+        const bool *unavailable)
 {
         const struct resource *previous = list->resource;
         bool changed = !previous || !resource_is_same(previous, resource);
@@ -101,16 +102,18 @@ bool device_list_update(struct device_list *list, const struct resource *resourc
                 device_list_forget_oldest(list, resource->n_devices);
                 free(list->retired_usable);
                 free(list->healthy);
+                free(list->fell);
                 free(list->usable);
                 list->retired_usable = xcalloc(list->n_retired, sizeof(*list->retired_usable));
                 list->healthy = xcalloc(resource->n_units, sizeof(*list->healthy));
+                list->fell = xcalloc(resource->n_units, sizeof(*list->fell));
                 list->usable = xcalloc(resource->n_devices, sizeof(*list->usable));
         }
         list->resource = resource;
-        return device_list_refresh(list, health, data, unavailable) || changed;
+        return device_list_refresh(list, health, unavailable) || changed;
 }
 
-static bool is_in_use(const struct resource *resource, const char *id, device_list_health_fn *health, void *data)
+static bool is_in_use(const struct resource *resource, const char *id, const struct unit_health *health)
 {
         for (size_t i = 0; i < resource->n_draining; i++) {
                 const struct resource *draining = &resource->draining[i];
@@ -118,18 +121,22 @@ static bool is_in_use(const struct resource *resource, const char *id, device_li
 
                 if (device)
                         return draining->unavailable && !draining->unavailable[device - draining->devices] &&
-                               health(&draining->units[device->unit], data);
+                               !unit_health_find(health, draining->units[device->unit].uuid);
         }
         return false;
 }
 
-bool device_list_refresh(struct device_list *list, device_list_health_fn *health, void *data, const bool *unavailable)
+bool device_list_refresh(struct device_list *list, const struct unit_health *health, const bool *unavailable)
 {
         const struct resource *resource = list->resource;
         bool changed = false;
 
-        for (size_t i = 0; resource && i < resource->n_units; i++)
-                list->healthy[i] = health(&resource->units[i], data);
+        for (size_t i = 0; resource && i < resource->n_units; i++) {
+                bool healthy = !unit_health_find(health, resource->units[i].uuid);
+
+                list->fell[i] = list->healthy[i] && !healthy;
+                list->healthy[i] = healthy;
+        }
         for (size_t i = 0; resource && i < resource->n_devices; i++) {
                 bool usable = list->healthy[resource->devices[i].unit] && !(unavailable && unavailable[i]) &&
                               !(resource->unavailable && resource->unavailable[i]);
@@ -138,7 +145,7 @@ bool device_list_refresh(struct device_list *list, device_list_health_fn *health
                 list->usable[i] = usable;
         }
         for (size_t i = 0; resource && i < list->n_retired; i++) {
-                bool usable = is_in_use(resource, list->retired[i], health, data);
+                bool usable = is_in_use(resource, list->retired[i], health);
 
                 changed = changed || usable != list->retired_usable[i];
                 list->retired_usable[i] = usable;
