@@ -208,14 +208,13 @@ void ledger_ask(struct ledger *ledger)
         holdings_ask(&ledger->core.holdings);
 }
 
-bool ledger_containers(
-        const struct ledger *ledger, struct arena *arena, const struct holder_devices **ret, size_t *ret_count)
+bool ledger_containers(const struct ledger *ledger, const struct holder **ret, size_t *ret_count)
 {
         const struct holders *holders = holdings_holders(&ledger->core.holdings);
 
         if (!holders)
                 return false;
-        *ret_count = holders_containers(holders, arena, ret);
+        *ret_count = holders_containers(holders, ret);
         return true;
 }
 

@@ -29,14 +29,12 @@ static bool has_own_shm(const json_t *container)
 static bool own_shm_is_by_mps(const struct ledger_core *core, const char *pod_uid, const char *container)
 {
         const struct holders *holders = holdings_holders(&core->holdings);
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const struct holder_devices *held;
-        size_t count = holders ? holders_containers(holders, &arena, &held) : 0;
+        const struct holder *held;
+        size_t count = holders ? holders_containers(holders, &held) : 0;
 
         for (size_t i = 0; i < count; i++)
-                if (mps_resources_find(&core->resources, held[i].resource) &&
-                        text_is_same(held[i].holder->pod_uid, pod_uid) &&
-                        text_is_same(held[i].holder->container, container))
+                if (mps_resources_find(&core->resources, held[i].resource) && text_is_same(held[i].pod_uid, pod_uid) &&
+                        text_is_same(held[i].container, container))
                         return true;
         return false;
 }
@@ -122,27 +120,26 @@ void own_shm_check(struct own_shm *own_shm, const struct node_event_pod *pod, co
 }
 
 /* Pods of containers that declare their share are read when they start: declared_pods.c. */
-static bool is_to_be_read(const struct own_shm *own_shm, const struct holder_devices *held)
+static bool is_to_be_read(const struct own_shm *own_shm, const struct holder *held)
 {
         const struct mps_resource *shared = mps_resources_find(&own_shm->core->resources, held->resource);
 
-        return shared && shared->resource->provisioning != PROVISIONING_DECLARED && held->holder->pod &&
-               held->holder->pod_uid && !map_find(&own_shm->pods, held->holder->pod_uid);
+        return shared && shared->resource->provisioning != PROVISIONING_DECLARED && held->pod && held->pod_uid &&
+               !map_find(&own_shm->pods, held->pod_uid);
 }
 
 void own_shm_read_next(struct own_shm *own_shm)
 {
         const struct holders *holders = holdings_holders(&own_shm->core->holdings);
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const struct holder_devices *held;
+        const struct holder *held;
         size_t count;
 
         if (!own_shm->core->options.client || own_shm->call || !holders)
                 return;
-        count = holders_containers(holders, &arena, &held);
+        count = holders_containers(holders, &held);
         for (size_t i = 0; i < count; i++)
                 if (is_to_be_read(own_shm, &held[i])) {
-                        own_shm_read(own_shm, held[i].holder);
+                        own_shm_read(own_shm, &held[i]);
                         return;
                 }
 }
