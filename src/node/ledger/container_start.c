@@ -141,7 +141,7 @@ static int make_devices(struct starting *starting, struct error *err)
                         starting->parts, starting->n_parts, &omits);
                 if (starting->is_running)
                         return 0;
-                if (starting->n_entries && declared_room_check(starting->start->room,
+                if (starting->n_entries && declared_containers_check_room(starting->start->containers,
                                                    &(struct checkpoint){starting->entries, starting->n_entries},
                                                    starting->parts, starting->n_parts, err) < 0)
                         return -1;

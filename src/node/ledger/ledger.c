@@ -14,10 +14,8 @@
 struct ledger {
         struct ledger_core core;
         struct pod_events pod_events;
-        struct own_shm own_shm;
         struct several several;
         struct declared_containers declared_containers;
-        struct declared_room declared_room;
         struct declared_pods declared_pods;
         struct container_start start;
         struct claim_set claims;
@@ -131,8 +129,7 @@ void ledger_leave(struct ledger *ledger)
         holdings_forget(&core->holdings);
         several_forget(&ledger->several);
         declared_containers_forget(&ledger->declared_containers);
-        declared_room_forget(&ledger->declared_room);
-        own_shm_forget(&ledger->own_shm);
+        declared_pods_forget(&ledger->declared_pods);
         violations_forget(&ledger->violations);
         claim_set_forget(&ledger->claims);
         daemons_forget(&core->daemons);
@@ -178,10 +175,8 @@ static void on_holdings_change(bool is_listed, void *data)
 
         if (holdings_are_whole(&ledger->core.holdings))
                 sync_allocations(ledger);
-        if (!is_listed)
-                return;
-        declared_pods_read_next(&ledger->declared_pods);
-        own_shm_read_next(&ledger->own_shm);
+        if (is_listed)
+                declared_pods_read_next(&ledger->declared_pods);
 }
 
 /* ---- what is asked ---- */
@@ -353,21 +348,14 @@ static void open_objects(struct ledger *ledger)
         struct ledger_core *core = &ledger->core;
 
         pod_events_init(&ledger->pod_events, core);
-        own_shm_init(&ledger->own_shm, core);
         several_init(&ledger->several, core);
         claim_set_init(&ledger->claims, core);
-        declared_containers_init(&ledger->declared_containers, core);
-        declared_room_init(&ledger->declared_room, core, &ledger->declared_containers, &ledger->pod_events);
-        ledger->declared_pods = (struct declared_pods){.core = core,
-                .containers = &ledger->declared_containers,
-                .room = &ledger->declared_room,
-                .own_shm = &ledger->own_shm,
-                .start = &ledger->start};
+        declared_containers_init(&ledger->declared_containers, core, &ledger->pod_events);
+        ledger->declared_pods = (struct declared_pods){
+                .core = core, .containers = &ledger->declared_containers, .start = &ledger->start};
         declared_pods_init(&ledger->declared_pods);
-        ledger->start = (struct container_start){.core = core,
-                .containers = &ledger->declared_containers,
-                .room = &ledger->declared_room,
-                .pods = &ledger->declared_pods};
+        ledger->start = (struct container_start){
+                .core = core, .containers = &ledger->declared_containers, .pods = &ledger->declared_pods};
         violations_init(&ledger->violations, core, &ledger->claims, &ledger->declared_containers, &ledger->pod_events);
         allocator_init(&ledger->allocator, core, &ledger->violations, &ledger->several);
         ledger->broker = (struct broker){
@@ -398,7 +386,6 @@ static void on_ledger_closed(void *data)
         holdings_done(&ledger->core.holdings);
         daemons_done(&ledger->core.daemons);
         declared_containers_forget(&ledger->declared_containers);
-        declared_room_forget(&ledger->declared_room);
         violations_done(&ledger->violations);
         free(ledger);
         closed(closed_data);
@@ -419,7 +406,6 @@ void ledger_close(struct ledger *ledger, void (*closed)(void *data), void *data)
         violations_close(&ledger->violations, closing);
         several_close(&ledger->several, closing);
         declared_pods_close(&ledger->declared_pods, closing);
-        own_shm_forget(&ledger->own_shm);
         claim_set_close(&ledger->claims, closing);
         mps_link_close(daemons_link(&core->daemons), closing_release, closing_hold(closing));
         closing_end(closing, on_ledger_closed, ledger);

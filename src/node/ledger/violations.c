@@ -157,7 +157,7 @@ static void violations_poll(struct violations *violations)
                 core->options.wants_pods(core->options.data);
         limit_monitor_poll(violations->monitor, guard_mode(core), allocations, n_allocations, status, &proof,
                 ledger_clock(core), found);
-        mps_report_violations(violations->report, found);
+        mps_report_violations(&violations->report, found);
         for (size_t i = 0; i < found->n_appeared; i++)
                 violations->violations_total[found->appeared[i]->kind]++;
         for (size_t i = 0; i < found->n_ending; i++)
@@ -218,9 +218,7 @@ void violations_note_status(struct violations *violations, const char *reason)
         const struct daemons *daemons = &violations->core->daemons;
         const struct mps_status *status = daemons_status(daemons);
 
-        if (status)
-                mps_faults_follow(&violations->faults, status);
-        mps_report_status(violations->report, status, reason, daemons_any_wanted(daemons));
+        mps_report_status(&violations->report, status, reason, daemons_any_wanted(daemons));
         if (status && has_clients(status) && !uv_is_active((uv_handle_t *)&violations->timer))
                 uv_timer_start(&violations->timer, on_violations_timer, 0, INTERVAL_MS);
 }
@@ -229,7 +227,7 @@ void violations_measure(const struct violations *violations, struct ledger_measu
 {
         *ret = (struct ledger_measures){
                 .mps = daemons_status(&violations->core->daemons),
-                .faults = &violations->faults,
+                .faults = mps_report_faults(&violations->report),
                 .standing = violations->found.standing,
                 .n_standing = violations->found.n_standing,
                 .clients_ended_total = violations->clients_ended_total,
@@ -248,10 +246,10 @@ void violations_init(struct violations *violations, struct ledger_core *core, co
                 .claims = claims,
                 .containers = containers,
                 .monitor = limit_monitor_new(),
-                .report = mps_report_new(pod_events),
                 .looked_at = HOLDINGS_NEVER,
                 .allocated_at = HOLDINGS_NEVER,
         };
+        mps_report_init(&violations->report, pod_events);
         uv_timer_init(core->options.loop, &violations->timer);
 }
 
@@ -271,6 +269,5 @@ void violations_close(struct violations *violations, struct closing *closing)
 void violations_done(struct violations *violations)
 {
         limit_monitor_free(violations->monitor);
-        mps_report_free(violations->report);
-        mps_faults_done(&violations->faults);
+        mps_report_done(&violations->report);
 }
