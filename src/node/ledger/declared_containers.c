@@ -152,69 +152,64 @@ static bool is_certain(const struct declared_container *container)
         return said->is_known && !said->is_unclear && (container->is_ours || !is_annotated);
 }
 
-struct share declared_containers_share(const struct declared_containers *containers, const struct mps_resource *shared,
-        const struct allocation *allocation, const struct unit *unit, unsigned int replicas, bool *ret_is_guess)
+struct share declared_containers_share(const struct declared_containers *containers, const struct ledger_share *of,
+        const struct unit *unit, unsigned int replicas, bool *ret_is_guess)
 {
         const struct declared_container *container = NULL;
 
-        *ret_is_guess = allocation->is_guess;
-        if (shared->resource->provisioning == PROVISIONING_DECLARED) {
-                container = declared_containers_find_holder(
-                        containers, ledger_holder_of(containers->core, shared, allocation));
+        *ret_is_guess = of->allocation->is_guess;
+        if (of->shared->resource->provisioning == PROVISIONING_DECLARED) {
+                container = declared_containers_find_holder(containers, of->holder);
                 *ret_is_guess |= !container || !is_certain(container);
         }
-        return declared_container_share(container, shared->resource, unit, replicas);
+        return declared_container_share(container, of->shared->resource, unit, replicas);
 }
 
-bool declared_containers_is_asked_about(const struct declared_containers *containers, const struct mps_resource *shared,
-        const struct allocation *allocation)
+bool declared_containers_is_asked_about(const struct declared_containers *containers, const struct ledger_share *of)
 {
-        return shared->resource->provisioning == PROVISIONING_DECLARED &&
-               mps_limits_at_start(containers->core->plan, shared->resource) &&
-               ledger_has_made(containers->core, allocation);
+        return of->shared->resource->provisioning == PROVISIONING_DECLARED &&
+               mps_limits_at_start(containers->core->plan, of->shared->resource) &&
+               ledger_has_made(containers->core, of->allocation);
 }
 
 /* ---- room ---- */
 
 /* A container without a name is one that only kubelet's record has, so that its start could not be noted. */
-static bool has_not_started(const struct declared_containers *containers, const struct mps_resource *shared,
-        const struct allocation *allocation, const struct holder *holder)
+static bool has_not_started(const struct declared_containers *containers, const struct ledger_share *of)
 {
-        return !(holder && !holder->container) && !declared_containers_find_holder(containers, holder) &&
-               declared_containers_is_asked_about(containers, shared, allocation);
+        return !(of->holder && !of->holder->container) && !declared_containers_find_holder(containers, of->holder) &&
+               declared_containers_is_asked_about(containers, of);
 }
 
 /*
  * A newer allocation has some of its ids: its container has ended, or is an init container, which ends before the other
  * starts.
  */
-static bool is_superseded(const struct mps_resource *shared, const struct allocation *allocation)
+static bool is_superseded(const struct ledger_share *of)
 {
-        for (size_t i = 0; i < allocation->n_devices; i++)
-                if (allocations_of_device(shared->allocations, allocation->devices[i]) != allocation)
+        for (size_t i = 0; i < of->allocation->n_devices; i++)
+                if (allocations_of_device(of->shared->allocations, of->allocation->devices[i]) != of->allocation)
                         return true;
         return false;
 }
 
-static bool has_any_of(
-        const struct mps_resource *shared, const struct allocation *allocation, const struct checkpoint_entry *entry)
+static bool has_any_of(const struct ledger_share *of, const struct checkpoint_entry *entry)
 {
         for (size_t i = 0; i < entry->n_devices; i++)
-                for (size_t j = 0; j < allocation->n_devices; j++)
-                        if (strcmp(entry->devices[i], allocation->devices[j]) == 0 &&
-                                strcmp(entry->resource, shared->resource->name) == 0)
+                for (size_t j = 0; j < of->allocation->n_devices; j++)
+                        if (strcmp(entry->devices[i], of->allocation->devices[j]) == 0 &&
+                                strcmp(entry->resource, of->shared->resource->name) == 0)
                                 return true;
         return false;
 }
 
 /* True if the allocation is the container's own, or that of a container of its pod that runs before or after it. */
-static bool is_of_container(const struct checkpoint *container, const struct mps_resource *shared,
-        const struct allocation *allocation, const struct holder *holder)
+static bool is_of_container(const struct checkpoint *container, const struct ledger_share *of)
 {
         for (size_t i = 0; i < container->n_entries; i++)
-                if (has_any_of(shared, allocation, &container->entries[i]))
+                if (has_any_of(of, &container->entries[i]))
                         return true;
-        return holder && !holder->container && text_is_same(holder->pod_uid, container->entries[0].pod_uid);
+        return of->holder && !of->holder->container && text_is_same(of->holder->pod_uid, container->entries[0].pod_uid);
 }
 
 /*
@@ -225,27 +220,22 @@ static uint64_t sum_of(const struct declared_containers *containers, const struc
         const struct checkpoint *except, struct strbuf *pods)
 {
         _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
-        const struct mps_resources_allocation *all;
-        size_t count = mps_resources_allocations(&containers->core->resources, &scratch, &all);
+        const struct ledger_share *all;
+        size_t count = ledger_shares(containers->core, &scratch, &all);
         uint64_t sum = 0;
 
         for (size_t i = 0; i < count; i++) {
-                const struct mps_resource *shared = all[i].shared;
-                const struct allocation *allocation = all[i].allocation;
-                const struct unit *own = resource_find_unit(shared->resource, unit->uuid);
-                unsigned int replicas = own ? mps_resource_replicas(shared, allocation, own) : 0;
-                const struct declared_container *container;
-                const struct holder *holder;
+                const struct resource *resource = all[i].shared->resource;
+                const struct holder *holder = all[i].holder;
+                const struct declared_container *container = declared_containers_find_holder(containers, holder);
+                const struct unit *own = resource_find_unit(resource, unit->uuid);
+                unsigned int replicas = own ? mps_resource_replicas(all[i].shared, all[i].allocation, own) : 0;
                 uint64_t mib;
 
-                if (replicas == 0 || is_superseded(shared, allocation))
+                if (replicas == 0 || is_superseded(&all[i]) || (container && container->is_refused) ||
+                        has_not_started(containers, &all[i]) || (except && is_of_container(except, &all[i])))
                         continue;
-                holder = ledger_holder_of(containers->core, shared, allocation);
-                container = declared_containers_find_holder(containers, holder);
-                if ((container && container->is_refused) || has_not_started(containers, shared, allocation, holder) ||
-                        (except && is_of_container(except, shared, allocation, holder)))
-                        continue;
-                mib = declared_container_share(container, shared->resource, own, replicas).memory_mib;
+                mib = declared_container_share(container, resource, own, replicas).memory_mib;
                 sum += mib;
                 if (pods && holder && holder->pod)
                         strbuf_printf(pods, "%s%s/%s %llu MiB", pods->size ? ", " : "", holder->pod_namespace,

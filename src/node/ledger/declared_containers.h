@@ -85,12 +85,11 @@ struct share declared_container_share(const struct declared_container *container
  * The share of the allocation's |replicas| of |unit|. |*ret_is_guess|: it is uncertain, so it does not count as
  * evidence against the pod.
  */
-struct share declared_containers_share(const struct declared_containers *containers, const struct mps_resource *shared,
-        const struct allocation *allocation, const struct unit *unit, unsigned int replicas, bool *ret_is_guess);
+struct share declared_containers_share(const struct declared_containers *containers, const struct ledger_share *of,
+        const struct unit *unit, unsigned int replicas, bool *ret_is_guess);
 
 /* The start of the allocation's container was asked about, or will be. */
-bool declared_containers_is_asked_about(const struct declared_containers *containers, const struct mps_resource *shared,
-        const struct allocation *allocation);
+bool declared_containers_is_asked_about(const struct declared_containers *containers, const struct ledger_share *of);
 
 /* ---- room ---- */
 

@@ -363,16 +363,13 @@ static bool is_unread(const struct declared_pods *pods, const struct holder *hol
 static const struct holder *find_unread(const struct declared_pods *pods)
 {
         _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
-        const struct mps_resources_allocation *all;
-        size_t count = mps_resources_allocations(&pods->core->resources, &scratch, &all);
+        const struct ledger_share *all;
+        size_t count = ledger_shares(pods->core, &scratch, &all);
 
-        for (size_t i = 0; i < count; i++) {
-                const struct holder *holder = ledger_holder_of(pods->core, all[i].shared, all[i].allocation);
-
-                if (all[i].shared->resource->provisioning == PROVISIONING_DECLARED && is_unread(pods, holder) &&
-                        !declared_containers_is_asked_about(pods->containers, all[i].shared, all[i].allocation))
-                        return holder;
-        }
+        for (size_t i = 0; i < count; i++)
+                if (all[i].shared->resource->provisioning == PROVISIONING_DECLARED && is_unread(pods, all[i].holder) &&
+                        !declared_containers_is_asked_about(pods->containers, &all[i]))
+                        return all[i].holder;
         return NULL;
 }
 

@@ -58,14 +58,14 @@ static void walk_to(struct walk *walk, const struct holder *holder)
 
 static void walk_allocations(struct walk *walk, const char *uuid)
 {
-        const struct mps_resources_allocation *all;
-        size_t count = mps_resources_allocations(&walk->core->resources, &walk->arena, &all);
+        const struct ledger_share *all;
+        size_t count = ledger_shares(walk->core, &walk->arena, &all);
 
         for (size_t i = 0; i < count; i++) {
                 const struct unit *unit = resource_find_unit(all[i].shared->resource, uuid);
 
                 if (unit && mps_resource_replicas(all[i].shared, all[i].allocation, unit) > 0)
-                        walk_to(walk, ledger_holder_of(walk->core, all[i].shared, all[i].allocation));
+                        walk_to(walk, all[i].holder);
         }
 }
 

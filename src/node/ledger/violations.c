@@ -8,20 +8,19 @@
 
 /* ---- what is granted ---- */
 
-static void add_monitored_on(const struct violations *violations, const struct mps_resources_allocation *of,
+static void add_monitored_on(const struct violations *violations, const struct ledger_share *of,
         const struct unit *unit, struct arena *arena, struct limit_monitor_allocation *allocations,
         size_t *n_allocations)
 {
         const struct ledger_core *core = violations->core;
-        const struct holder *holder = ledger_holder_of(core, of->shared, of->allocation);
+        const struct holder *holder = of->holder;
         const unsigned int replicas = mps_resource_replicas(of->shared, of->allocation, unit);
         struct share share;
         bool is_guess;
 
         if (replicas == 0)
                 return;
-        share = declared_containers_share(
-                violations->containers, of->shared, of->allocation, unit, replicas, &is_guess);
+        share = declared_containers_share(violations->containers, of, unit, replicas, &is_guess);
         allocations[(*n_allocations)++] = (struct limit_monitor_allocation){
                 .id = of->allocation->id,
                 .unit = unit->uuid,
@@ -34,14 +33,14 @@ static void add_monitored_on(const struct violations *violations, const struct m
         };
 }
 
-static size_t most_monitored(const struct mps_resources_allocation *of)
+static size_t most_monitored(const struct ledger_share *of)
 {
         return of->allocation->unit ? 1 : MIN(of->allocation->n_devices, of->shared->resource->n_units);
 }
 
 /* An allocation that is bound to a unit counts only there. */
-static void add_monitored(const struct violations *violations, const struct mps_resources_allocation *of,
-        struct arena *arena, struct limit_monitor_allocation *allocations, size_t *n_allocations)
+static void add_monitored(const struct violations *violations, const struct ledger_share *of, struct arena *arena,
+        struct limit_monitor_allocation *allocations, size_t *n_allocations)
 {
         const struct resource *resource = of->shared->resource;
 
@@ -81,8 +80,8 @@ static size_t collect_monitored(
         const struct violations *violations, struct arena *arena, struct limit_monitor_allocation **ret)
 {
         const struct ledger_core *core = violations->core;
-        const struct mps_resources_allocation *all;
-        size_t n_all = mps_resources_allocations(&core->resources, arena, &all);
+        const struct ledger_share *all;
+        size_t n_all = ledger_shares(core, arena, &all);
         const struct ledger_claim_state *claims;
         size_t n_claims = claim_set_all(violations->claims, arena, &claims);
         size_t most = 0;
