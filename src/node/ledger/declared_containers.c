@@ -12,6 +12,7 @@
 static void free_container(struct declared_container *container)
 {
         list_remove(&container->link);
+        map_done(&container->units);
         arena_done(&container->arena);
         free(container);
 }
@@ -89,28 +90,15 @@ struct declared_container *declared_containers_note(struct declared_containers *
 
 /* ---- what they have ---- */
 
-static struct declared_unit *declared_containers_find_unit(const struct declared_container *container, const char *uuid)
-{
-        for (size_t i = 0; i < container->n_units; i++)
-                if (strcmp(container->units[i].uuid, uuid) == 0)
-                        return &container->units[i];
-        return NULL;
-}
-
 static void note_unit(struct declared_container *container, const char *uuid, struct share share)
 {
-        struct declared_unit *known = declared_containers_find_unit(container, uuid);
-        struct declared_unit *units;
+        struct share *known = map_find(&container->units, uuid);
 
-        if (known) {
-                known->share = share;
-                return;
+        if (!known) {
+                known = ARENA_NEW(&container->arena, struct share);
+                map_add(&container->units, arena_strdup(&container->arena, uuid), known);
         }
-        units = ARENA_ARRAY(&container->arena, struct declared_unit, container->n_units + 1);
-        if (container->n_units)
-                memcpy(units, container->units, container->n_units * sizeof(*units));
-        units[container->n_units++] = (struct declared_unit){arena_strdup(&container->arena, uuid), share};
-        container->units = units;
+        *known = share;
 }
 
 void declared_containers_apply(struct declared_containers *containers, const struct checkpoint_entry *of,
@@ -138,9 +126,9 @@ const struct declared_container *declared_containers_find_holder(
 struct share declared_container_share(const struct declared_container *container, const struct resource *resource,
         const struct unit *unit, unsigned int replicas)
 {
-        const struct declared_unit *known = container ? declared_containers_find_unit(container, unit->uuid) : NULL;
+        const struct share *known = container ? map_find(&container->units, unit->uuid) : NULL;
 
-        return known ? known->share : share_of(resource, unit, replicas);
+        return known ? *known : share_of(resource, unit, replicas);
 }
 
 /* An annotation counts only if the container is known to have started with it. */

@@ -20,11 +20,6 @@
 /* A pod that could not be read is read again after this. */
 #define DECLARED_AGAIN_MS INT64_C(60000)
 
-struct declared_unit {
-        const char *uuid;
-        struct share share;
-};
-
 /* A container that has a share whose size it may declare. */
 struct declared_container {
         struct list link;
@@ -36,8 +31,7 @@ struct declared_container {
         bool is_ours;         /* it started since this agent did */
         bool is_refused;      /* it did not start, for want of memory */
         struct declared said;
-        struct declared_unit *units;
-        size_t n_units;
+        struct map units; /* UUID → struct share * */
 };
 
 struct declared_containers {

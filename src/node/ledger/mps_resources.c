@@ -168,11 +168,10 @@ static void on_save(uv_timer_t *timer)
         for (size_t i = 0; i < resources->count; i++)
                 if (resources->all[i].is_changed)
                         is_saved &= save_name(resources, resources->all[i].resource->name);
-        resources->save_ms = is_saved             ? 0
-                             : resources->save_ms ? MIN(resources->save_ms * 2, SAVE_RETRY_MAX_MS)
-                                                  : SAVE_RETRY_MS;
-        if (!is_saved)
-                uv_timer_start(timer, on_save, resources->save_ms, 0);
+        if (is_saved)
+                resources->save_backoff.failures = 0;
+        else
+                uv_timer_start(timer, on_save, backoff_next(&resources->save_backoff, 0, backoff_random()), 0);
 }
 
 void mps_resources_note_change(struct mps_resources *resources, struct mps_resource *shared)
@@ -492,7 +491,10 @@ void mps_resources_sync(struct mps_resources *resources, struct mps_resource *sh
 void mps_resources_init(struct mps_resources *resources, const struct ledger_options *options,
         const struct daemons *daemons, const char *directory)
 {
-        *resources = (struct mps_resources){.options = options, .daemons = daemons, .directory = xstrdup(directory)};
+        *resources = (struct mps_resources){.options = options,
+                .daemons = daemons,
+                .directory = xstrdup(directory),
+                .save_backoff = {.least_ms = SAVE_RETRY_MS, .most_ms = SAVE_RETRY_MAX_MS}};
         uv_timer_init(options->loop, &resources->save_timer);
 }
 

@@ -13,6 +13,7 @@
  */
 #pragma once
 
+#include "base/backoff.h"
 #include "base/complaint.h"
 #include "base/io/closing.h"
 #include "node/ledger/daemons.h"
@@ -33,7 +34,7 @@ struct mps_resources {
         struct mps_resource *all;
         size_t count;
         uv_timer_t save_timer;
-        uint64_t save_ms; /* since writing has failed: until the next attempt */
+        struct backoff save_backoff;
         struct complaint bad_file;
 };
 

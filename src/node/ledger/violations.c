@@ -33,11 +33,6 @@ static void add_monitored_on(const struct violations *violations, const struct l
         };
 }
 
-static size_t most_monitored(const struct ledger_share *of)
-{
-        return of->allocation->unit ? 1 : MIN(of->allocation->n_devices, of->shared->resource->n_units);
-}
-
 /* An allocation that is bound to a unit counts only there. */
 static void add_monitored(const struct violations *violations, const struct ledger_share *of, struct arena *arena,
         struct limit_monitor_allocation *allocations, size_t *n_allocations)
@@ -90,7 +85,8 @@ static size_t collect_monitored(
         for (size_t i = 0; i < n_claims; i++)
                 most += claims[i].claim->n_devices * (claims[i].claim->n_pods + 1);
         for (size_t i = 0; i < n_all; i++)
-                most += most_monitored(&all[i]);
+                most += all[i].allocation->unit ? 1
+                                                : MIN(all[i].allocation->n_devices, all[i].shared->resource->n_units);
         *ret = ARENA_ARRAY(arena, struct limit_monitor_allocation, most);
         for (size_t i = 0; i < n_all; i++)
                 add_monitored(violations, &all[i], arena, *ret, &count);
@@ -154,7 +150,7 @@ static void violations_poll(struct violations *violations)
 
         if (claim_set_has_unknown_pods(violations->claims))
                 core->options.wants_pods(core->options.data);
-        limit_monitor_poll(violations->monitor, guard_mode(core), allocations, n_allocations, status, &proof,
+        limit_monitor_poll(&violations->monitor, guard_mode(core), allocations, n_allocations, status, &proof,
                 ledger_clock(core), found);
         mps_report_violations(&violations->report, found);
         for (size_t i = 0; i < found->n_appeared; i++)
@@ -244,7 +240,6 @@ void violations_init(struct violations *violations, struct ledger_core *core, co
                 .core = core,
                 .claims = claims,
                 .containers = containers,
-                .monitor = limit_monitor_new(),
                 .looked_at = HOLDINGS_NEVER,
                 .allocated_at = HOLDINGS_NEVER,
         };
@@ -255,8 +250,7 @@ void violations_init(struct violations *violations, struct ledger_core *core, co
 void violations_forget(struct violations *violations)
 {
         uv_timer_stop(&violations->timer);
-        limit_monitor_free(violations->monitor);
-        violations->monitor = limit_monitor_new();
+        limit_monitor_done(&violations->monitor);
         violations->found = (struct limit_monitor_report){0};
 }
 
@@ -267,6 +261,6 @@ void violations_close(struct violations *violations, struct closing *closing)
 
 void violations_done(struct violations *violations)
 {
-        limit_monitor_free(violations->monitor);
+        limit_monitor_done(&violations->monitor);
         mps_report_done(&violations->report);
 }

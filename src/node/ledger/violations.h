@@ -14,7 +14,7 @@ struct violations {
         struct ledger_core *core;
         const struct claim_set *claims;
         const struct declared_containers *containers;
-        struct limit_monitor *monitor;
+        struct limit_monitor monitor;
         struct limit_monitor_report found; /* at the newest poll */
         struct mps_report report;
         bool is_listing; /* kubelet's list is being asked for, as proof */
