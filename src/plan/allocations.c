@@ -374,11 +374,27 @@ int allocations_make(struct allocations *allocations, const char *const *devices
         return 0;
 }
 
-void allocations_renew(struct allocations *allocations, const char *id, int64_t clock)
+static struct allocation_entry *find_entry(const struct allocations *allocations, const char *id)
 {
         for (size_t i = allocations->n_all; i > 0; i--)
                 if (strcmp(allocations->all[i - 1]->id, id) == 0)
-                        allocations->all[i - 1]->entered = clock;
+                        return allocations->all[i - 1];
+        return NULL;
+}
+
+void allocations_renew(struct allocations *allocations, const char *id, int64_t clock)
+{
+        struct allocation_entry *entry = find_entry(allocations, id);
+
+        if (entry)
+                entry->entered = clock;
+}
+
+const struct allocation *allocations_find(const struct allocations *allocations, const char *id)
+{
+        const struct allocation_entry *entry = find_entry(allocations, id);
+
+        return entry ? &entry->allocation : NULL;
 }
 
 /* ---- the ledger as a whole ---- */

@@ -154,7 +154,9 @@ const bool *allocations_reserved_ids(const struct allocations *allocations);
 /* From the oldest to the newest. */
 size_t allocations_count(const struct allocations *allocations);
 const struct allocation *allocations_get(const struct allocations *allocations, size_t position);
-/* The newest allocation that has the id, or NULL. */
+/* The allocation of that id, or NULL. */
+const struct allocation *allocations_find(const struct allocations *allocations, const char *id);
+/* The newest allocation that has the device's id, or NULL. */
 const struct allocation *allocations_of_device(const struct allocations *allocations, const char *device);
 
 /* Moves allocations from one resource to another. */

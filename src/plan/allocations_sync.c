@@ -1,5 +1,5 @@
 /*
- * What the ledger takes from outside: kubelet's list, with which it is compared, and its own record.
+ * The ledger takes two things from outside: kubelet's list, with which it is compared, and its own record.
  *
  * The record is JSON: {"version":1,"grants":[{"id":…,"unit":…,"since":…,"devices":[…]}]}, the oldest allocation first.
  * An entry of the list is a container. Its ids may be in several allocations:

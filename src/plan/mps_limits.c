@@ -120,7 +120,7 @@ const char *mps_limits_device(
         return k && k <= mps_limits_most(resource, unit) ? arena_printf(arena, "%s-%u", name, k) : name;
 }
 
-/* ---- what a container is told of its share ---- */
+/* ---- the share, for the container ---- */
 
 /* |k| / |n| with up to four decimals, without trailing zeros: "0.35", "1". */
 static const char *fraction(struct arena *arena, unsigned int k, unsigned int n)

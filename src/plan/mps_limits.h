@@ -87,7 +87,7 @@ unsigned int mps_limits_most(const struct resource *resource, const struct unit 
 const char *mps_limits_device(
         struct arena *arena, const struct resource *resource, const struct unit *unit, unsigned int k);
 
-/* ---- what a container is told of its share ---- */
+/* ---- the share, for the container ---- */
 
 /*
  * Variables that describe the share of an MPS container, so that frameworks can adapt to it: CUDA shows them the whole

@@ -272,8 +272,7 @@ const char *mps_claimed_daemon_name(struct arena *arena, const struct resource *
         return mps_daemon_name(arena, with_scope(arena, claimable, scope), unit);
 }
 
-/* Adds daemons for the units that have none: one for each of them, or one for all. */
-static void wanted_add_units(struct mps_wanted *wanted, struct arena *arena, const struct plan *plan,
+void mps_wanted_add_claimed(struct mps_wanted *wanted, struct arena *arena, const struct plan *plan,
         const struct unit *const *units, size_t n_units, enum daemon_scope scope)
 {
         const struct resource *resource = with_scope(arena, plan->claimable, scope);
@@ -293,18 +292,6 @@ static void wanted_add_units(struct mps_wanted *wanted, struct arena *arena, con
         if (scope == DAEMON_SCOPE_RESOURCE)
                 mps_wanted_add_daemon(&collecting, served, count);
         wanted->n_daemons = collecting.n_daemons;
-}
-
-void mps_wanted_add_claimed(struct mps_wanted *wanted, struct arena *arena, const struct plan *plan,
-        const struct unit *const *units, size_t n_units)
-{
-        wanted_add_units(wanted, arena, plan, units, n_units, DAEMON_SCOPE_GPU);
-}
-
-void mps_wanted_add_common(struct mps_wanted *wanted, struct arena *arena, const struct plan *plan,
-        const struct unit *const *units, size_t n_units)
-{
-        wanted_add_units(wanted, arena, plan, units, n_units, DAEMON_SCOPE_RESOURCE);
 }
 
 /* ---- comparison and log ---- */

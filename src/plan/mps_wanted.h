@@ -76,13 +76,11 @@ struct mps_wanted {
 void mps_wanted_of(struct mps_wanted *ret, struct arena *arena, const struct plan *plan);
 
 /*
- * Adds a daemon for each of these units of plan->claimable that has none; or one, named like that resource, for all of
- * them.
+ * Adds daemons for those of these units of plan->claimable that have none: DAEMON_SCOPE_GPU one for each of them,
+ * DAEMON_SCOPE_RESOURCE one for all, named like that resource.
  */
 void mps_wanted_add_claimed(struct mps_wanted *wanted, struct arena *arena, const struct plan *plan,
-        const struct unit *const *units, size_t n_units);
-void mps_wanted_add_common(struct mps_wanted *wanted, struct arena *arena, const struct plan *plan,
-        const struct unit *const *units, size_t n_units);
+        const struct unit *const *units, size_t n_units, enum daemon_scope scope);
 
 /*
  * Whether |unit| of plan->claimable is one of those that one daemon for all GPUs serves: not a MIG device, which always

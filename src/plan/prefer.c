@@ -203,7 +203,7 @@ static void sort_by_pool(
 }
 
 /* The pool of the lowest rank that has enough candidates left. */
-static struct pool *find_first(const struct filling *filling)
+static struct pool *find_first_pool(const struct filling *filling)
 {
         struct pool *first = NULL;
         uint64_t least = UINT64_MAX;
@@ -232,12 +232,12 @@ static void prefer_take(struct filling *filling, struct pool *pool, uint32_t cou
 static void fill_same_gpu(struct filling *filling, size_t needed)
 {
         while (needed > 0) {
-                struct pool *pool = find_first(filling);
+                struct pool *pool = find_first_pool(filling);
                 uint32_t count;
 
                 if (pool->left >= needed) {
                         filling->last = (uint32_t)needed;
-                        pool = find_first(filling);
+                        pool = find_first_pool(filling);
                 }
                 count = (uint32_t)MIN(pool->left, needed);
                 prefer_take(filling, pool, count);
@@ -261,7 +261,7 @@ static void pick_by_placement(struct choice *choice, struct arena *scratch)
         if (fills_one)
                 fill_same_gpu(&filling, choice->needed);
         for (size_t i = 0; !fills_one && i < choice->needed; i++)
-                prefer_take(&filling, find_first(&filling), 1);
+                prefer_take(&filling, find_first_pool(&filling), 1);
 }
 
 /* ---- whole GPUs ---- */

@@ -131,28 +131,21 @@ static struct unit kept_unit(struct build *build, const struct hold *hold, const
         const struct mig_device *mig;
         const struct gpu *gpu = inventory_find_unit(inventory, hold->uuid, &mig);
         const char *uuid = arena_strdup(build->arena, hold->uuid);
-        size_t position = gpu ? (size_t)(gpu - inventory->gpus) : 0;
-        const char *index = "";
+        struct unit unit = {.index = ""};
 
-        if (!gpu) {
+        if (gpu) {
+                unit = unit_make(build->arena, inventory, (size_t)(gpu - inventory->gpus), mig);
+        } else {
                 struct gpu *gone = ARENA_NEW(build->arena, struct gpu);
 
                 *gone = inventory_unknown_gpu(uuid);
-                gpu = gone;
-        } else {
-                index = mig ? arena_printf(build->arena, "%u:%u", gpu->index, mig->index)
-                            : arena_printf(build->arena, "%u", gpu->index);
+                unit.gpu = gone;
         }
-        return (struct unit){.uuid = uuid,
-                .index = index,
-                .base_name = name,
-                .name = name,
-                .gpu = gpu,
-                .mig = mig,
-                .memory = mig ? mig->memory : gpu->memory,
-                .position = position,
-                .first_device = build->resource->n_devices,
-                .is_kept = true};
+        unit.uuid = uuid;
+        unit.base_name = unit.name = name;
+        unit.first_device = build->resource->n_devices;
+        unit.is_kept = true;
+        return unit;
 }
 
 static void add_kept_units(struct build *build, struct span held)

@@ -14,16 +14,14 @@
 #include <stddef.h>
 
 #include "gpu/unit_health.h"
-#include "net/rpc/message.h"
-#include "plan/plan.h"
+#include "node/kubelet/convert.h"
 
 struct device_list {
         const struct resource *resource; /* borrowed; NULL before the first update */
         bool *healthy;                   /* by unit */
         bool *fell;                      /* by unit: it was healthy before the last refresh, and is not now */
         bool *usable;                    /* by device: its unit is healthy, and it is not unavailable */
-        char **retired;
-        bool *retired_usable; /* by position in |retired|: ids of a draining unit that are still usable */
+        struct convert_retired *retired;
         size_t n_retired;
 };
 

@@ -30,7 +30,7 @@ static void holders_add_device(struct holders *holders, struct holder *held, con
         map_add(&holders->by_device, holders_key_of(&holders->arena, held->resource, device), held);
 }
 
-static struct holder *find_first(const struct holders *holders, const char *resource, const char *device)
+static struct holder *find_first_holder(const struct holders *holders, const char *resource, const char *device)
 {
         const size_t before = strlen(resource);
         const size_t after = strlen(device);
@@ -105,7 +105,7 @@ static bool is_of_one_pod(const struct holder *a, const struct holder *b)
 /* The one that has the device, too, of another pod and earlier in the list; NULL: none. */
 static struct holder *holders_find_first(const struct holders *holders, const struct holder *held, size_t position)
 {
-        struct holder *first = find_first(holders, held->resource, held->devices[position]);
+        struct holder *first = find_first_holder(holders, held->resource, held->devices[position]);
 
         return first == held || is_of_one_pod(first, held) ? NULL : first;
 }
@@ -156,7 +156,7 @@ static struct holder *find_second(const struct holders *holders, const struct ch
 static struct holder *find_listed(const struct holders *holders, const struct checkpoint_entry *entry)
 {
         for (size_t i = 0; i < entry->n_devices; i++) {
-                struct holder *held = find_first(holders, entry->resource, entry->devices[i]);
+                struct holder *held = find_first_holder(holders, entry->resource, entry->devices[i]);
 
                 /* A later container may have the devices of an init container that has ended. */
                 if (held && held->container && strcmp(held->container, entry->container) == 0)
@@ -275,7 +275,7 @@ struct holders *holders_free(struct holders *holders)
 
 const struct holder *holders_find(const struct holders *holders, const char *resource, const char *device)
 {
-        return find_first(holders, resource, device);
+        return find_first_holder(holders, resource, device);
 }
 
 size_t holders_twice(const struct holders *holders, struct arena *arena, const struct holders_twice **ret)

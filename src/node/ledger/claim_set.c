@@ -171,7 +171,7 @@ static void on_claim_made(const struct error *err, const struct mps_allocation *
                 claim_answer(claim, CLAIM_FAILED);
 }
 
-static struct mps_allocation_request request_of(const struct ledger_claim_device *asked, const char *daemon)
+static struct mps_allocation_request claim_request_of(const struct ledger_claim_device *asked, const char *daemon)
 {
         return (struct mps_allocation_request){
                 .id = asked->id,
@@ -188,7 +188,7 @@ static void claim_set_make_device(struct claim_device *device)
         const struct ledger_core *core = claim->core;
         const struct ledger_claim_device *asked = asked_of(device);
         const struct mps_daemon_status *daemon = claim_daemon_find(core, asked);
-        const struct mps_allocation_request request = request_of(asked, daemon->name);
+        const struct mps_allocation_request request = claim_request_of(asked, daemon->name);
 
         device->given = (struct ledger_claimed){
                 .tier = ledger_tier(core, core->plan->claimable, ledger_claimable_unit(core, asked->unit)),
@@ -361,7 +361,7 @@ bool claim_set_add_made(
                                 continue;
                         if (!unit)
                                 return false;
-                        ret[(*count)++] = request_of(device, claim_daemon_name(core, arena, device));
+                        ret[(*count)++] = claim_request_of(device, claim_daemon_name(core, arena, device));
                 }
         }
         return set->is_known || !core->plan->claimable;

@@ -39,14 +39,6 @@ static void add_part(
                         (struct mps_part){shared->resource, unit, replicas, share_of(shared->resource, unit, replicas)};
 }
 
-static const struct allocation *container_start_find_allocation(const struct mps_resource *shared, const char *id)
-{
-        for (size_t i = 0; i < allocations_count(shared->allocations); i++)
-                if (strcmp(allocations_get(shared->allocations, i)->id, id) == 0)
-                        return allocations_get(shared->allocations, i);
-        return NULL;
-}
-
 /* The ledger knows the unit; without it the ids say it. */
 static void add_parts(struct starting *starting, const struct mps_resource *shared, const struct allocation *known,
         const char *const *ids, size_t n_ids)
@@ -84,7 +76,7 @@ static void container_start_add_allocation(
         if (!shared)
                 return;
         add_parts(starting, shared,
-                allocation ? container_start_find_allocation(shared, allocation)
+                allocation ? allocations_find(shared->allocations, allocation)
                            : allocations_of_device(shared->allocations, ids[0]),
                 ids, n_ids);
         if (allocation && starting->n_parts > n_previous)
@@ -162,11 +154,6 @@ static int make_devices(struct starting *starting, struct error *err)
 
 /* ---- containers ---- */
 
-static bool is_of_container(const struct checkpoint_entry *a, const struct checkpoint_entry *b)
-{
-        return strcmp(a->pod_uid, b->pod_uid) == 0 && strcmp(a->container, b->container) == 0;
-}
-
 static void container_start_add_entry(struct starting *starting, const struct checkpoint_entry *entry)
 {
         starting->entries[starting->n_entries++] = *entry;
@@ -186,7 +173,7 @@ static int make_container(struct container_start *start, const struct checkpoint
                 const struct checkpoint_entry *entry = &record->entries[i];
                 struct starting alone;
 
-                if (!is_of_container(entry, of))
+                if (!checkpoint_is_of_container(entry, of))
                         continue;
                 start_begin(&alone, start, &arena, false, 1);
                 alone.is_running = is_running;

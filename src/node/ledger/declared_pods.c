@@ -98,7 +98,7 @@ void declared_pods_forget(struct declared_pods *pods)
 }
 
 /* False: it was noted before. */
-static bool note_seen(struct declared_pods *pods, const char *uid)
+static bool note_pod_seen(struct declared_pods *pods, const char *uid)
 {
         if (map_find(&pods->seen, uid))
                 return false;
@@ -176,7 +176,7 @@ static void take_pod(struct pod_read *read, const json_t *pod, const char *reaso
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct checkpoint record;
 
-        if (pod && read->pod.uid && (read->is_for_shm || note_seen(read->pods, read->pod.uid)))
+        if (pod && read->pod.uid && (read->is_for_shm || note_pod_seen(read->pods, read->pod.uid)))
                 check_for_own_shm(read->pods->core, &read->pod, pod);
         if (!holdings_read_record(&read->pods->core->holdings, &arena, &record))
                 return;
@@ -410,7 +410,7 @@ void declared_pods_read_next(struct declared_pods *pods)
         holder = find_unseen(pods);
         if (!holder)
                 return;
-        note_seen(pods, holder->pod_uid);
+        note_pod_seen(pods, holder->pod_uid);
         read = new_read(pods);
         read->is_for_shm = true;
         declared_pods_read_named(read, holder);

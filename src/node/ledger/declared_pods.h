@@ -1,7 +1,7 @@
 /*
- * What pods that hold something by MPS say of themselves, read from the API server: what their containers declare, at the
- * start of a container, and for containers that had started before the agent; and whether they have a volume of their own
- * at /dev/shm. kubelet's list says which pod it is, and then its start is answered:
+ * Reads pods that hold something by MPS from the API server: what their containers declare, at the start of a container,
+ * and for containers that had started before the agent; and whether they have a volume of their own at /dev/shm. kubelet's
+ * list says which pod it is, and then its start is answered:
  *
  *     start ──► kubelet's list ──► GET of the pod ──► the container's devices are made
  *         └───────────┴─────────────────┴──► after READ_MS at the latest, without what it declares, which is reported

@@ -12,7 +12,10 @@
 /* The interval of requests for the list while devices are held, and after kubelet was made to write its checkpoint. */
 #define LIST_INTERVAL_MS UINT64_C(5000)
 #define LIST_SOON_MS UINT64_C(1000)
-/* The pauses between failed requests, and between repeated device lists, grow from the minimum to the maximum. */
+/*
+ * The pauses between failed requests, and between repeated device lists, grow from the minimum to the maximum. They have no
+ * random part: kubelet is asked by this agent alone.
+ */
 #define RETRY_MIN_MS 1000
 #define RETRY_MAX_MS 60000
 #define REPEAT_MAX_MS 10000 /* each makes kubelet write a file */
@@ -290,7 +293,7 @@ static bool renew_record(struct holdings *holdings, bool at_once)
                 for (size_t i = 0; i < count; i++)
                         if (holdings->options->repeat(resources[i], holdings->options->data))
                                 break;
-                pace->repeat_at = now + (int64_t)backoff_next(&pace->repeat, 0, backoff_random());
+                pace->repeat_at = now + (int64_t)backoff_next(&pace->repeat, 0, 0);
                 list_within(holdings, LIST_SOON_MS);
         }
         arena_done(&scratch);
@@ -336,7 +339,7 @@ static void take_refusal(struct holdings *holdings, const struct error *err)
         if (!pace->is_refused)
                 pace->refused_since = holdings_clock(holdings);
         pace->is_refused = true;
-        pace->retry_ms = backoff_next(&pace->retry, 0, backoff_random());
+        pace->retry_ms = backoff_next(&pace->retry, 0, 0);
         if (!holdings_can_ask(holdings))
                 take_record(holdings);
 }

@@ -98,7 +98,7 @@ static bool is_news(const struct mps_daemon_status *daemon, const struct mps_fau
         return !previous || previous->state != daemon->state || !text_is_same(previous->notice, daemon->notice);
 }
 
-static void report_daemon(const struct mps_report *report, const struct mps_daemon_status *daemon)
+static void mps_report_daemon(const struct mps_report *report, const struct mps_daemon_status *daemon)
 {
         const struct mps_fault_count *previous = mps_faults_find(&report->faults, daemon->name);
         _free_ char *concerned = is_news(daemon, previous) ? pods_of(report, daemon) : xstrdup("");
@@ -187,7 +187,7 @@ void mps_report_status(struct mps_report *report, const struct mps_status *statu
         report->is_unconnected = false;
         report->is_shm_full = report_shm(report, status, &status->shm, NULL, report->is_shm_full);
         for (size_t i = 0; i < status->n_daemons; i++)
-                report_daemon(report, &status->daemons[i]);
+                mps_report_daemon(report, &status->daemons[i]);
         mps_faults_follow(&report->faults, status);
         for (size_t i = 0; i < status->n_daemons; i++) {
                 bool *is_full = &report->faults.counts[i].is_shm_full;

@@ -171,7 +171,7 @@ static void on_save(uv_timer_t *timer)
         if (is_saved)
                 resources->save_backoff.failures = 0;
         else
-                uv_timer_start(timer, on_save, backoff_next(&resources->save_backoff, 0, backoff_random()), 0);
+                uv_timer_start(timer, on_save, backoff_next(&resources->save_backoff, 0, 0), 0);
 }
 
 void mps_resources_note_change(struct mps_resources *resources, struct mps_resource *shared)

@@ -69,7 +69,7 @@ static void walk_allocations(struct walk *walk, const char *uuid)
         }
 }
 
-/* Of resources without MPS. */
+/* Resources without MPS, whose ids name the unit. */
 static void walk_ids(struct walk *walk, const char *uuid)
 {
         const struct plan *plan = walk->core->plan;
@@ -130,7 +130,7 @@ void pod_events_report(struct pod_events *pod_events, const char *unit, enum nod
         holdings_list(&core->holdings, on_pod_events_listed, report);
 }
 
-static void add_name(const struct holder *holder UNUSED, const char *name, void *data)
+static void add_pod_name(const struct holder *holder UNUSED, const char *name, void *data)
 {
         struct strbuf *text = data;
 
@@ -140,7 +140,7 @@ static void add_name(const struct holder *holder UNUSED, const char *name, void 
 char *pod_events_names(const struct pod_events *pod_events, const char *uuid)
 {
         struct strbuf text = STRBUF_INIT;
-        _cleanup_(walk_done) struct walk walk = {.core = pod_events->core, .visit = add_name, .data = &text};
+        _cleanup_(walk_done) struct walk walk = {.core = pod_events->core, .visit = add_pod_name, .data = &text};
 
         walk_allocations(&walk, uuid);
         return strbuf_take(&text);

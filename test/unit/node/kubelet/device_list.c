@@ -223,8 +223,8 @@ static void test_retired_ids_never_outgrow_a_message(void **state UNUSED)
         assert_int_equal(device_list_count(&list).healthy, 20000);
         assert_int_equal(device_list_count(&list).unhealthy, 30000);
         /* The newest retired ones were kept: all of the third plan's, half of the second's. */
-        assert_string_equal(list.retired[29999], "GPU-12345678-1234-1234-1234-123456702019::999");
-        assert_string_equal(list.retired[0], "GPU-12345678-1234-1234-1234-123456701010::0");
+        assert_string_equal(list.retired[29999].id, "GPU-12345678-1234-1234-1234-123456702019::999");
+        assert_string_equal(list.retired[0].id, "GPU-12345678-1234-1234-1234-123456701010::0");
         message = device_list_pack(&list);
         assert_in_range(message->size, 0, (size_t)4 << 20);
         rpc_message_unref(message);
