@@ -188,7 +188,7 @@ struct sharing_section {
         enum daemon_scope daemon_scope;
         enum guard_mode guard;
         enum mps_tier tier_limit;     /* no better tier than this one is used; default: namespace, so any */
-        bool has_memory_reserve;      /* else a figure by the unit and its clients: plan/budget.h */
+        bool has_memory_reserve;      /* else a figure by the unit and its clients: plan/share.h */
         uint64_t memory_reserve_mib;  /* of each unit, for driver and MPS server */
         unsigned int max_threads;     /* provisioning declared, like the next two members: percent; 0: no ceiling */
         uint64_t max_memory_mib;      /* of each unit; 0: no ceiling */

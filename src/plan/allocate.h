@@ -21,7 +21,7 @@
  * A unit is named once, by UUID or index, for any number of its replicas. Missing things are left out: an IMEX channel
  * without its node, an extra without a CDI device, a node whose minor is unknown.
  *
- * Variables that describe the share of an MPS container: plan/mps_facts.h, and WARPSHARE_GRANT with the allocation's
+ * Variables that describe the share of an MPS container: plan/mps_limits.h, and WARPSHARE_GRANT with the allocation's
  * id, if there is one. If the limits are made at the start (plan/mps_limits.h), these are, too; the answer's variables
  * then have only the limits, for runtimes without CDI.
  *

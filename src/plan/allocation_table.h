@@ -1,7 +1,7 @@
 /*
  * The data behind plan/allocations.h: the allocations of one resource with the counts that follow from them.
- * allocations.c enters requests, allocations_sync.c compares with kubelet's list, allocations_record.c writes and reads
- * the text, and allocations_reserve.c chooses the reserved ids.
+ * allocations.c enters requests, allocations_sync.c compares with kubelet's list and has the record, and
+ * allocations_reserve.c chooses the reserved ids.
  */
 #pragma once
 

@@ -166,54 +166,34 @@ static bool allocations_is_on_unit(const struct allocation_entry *entry, const s
         return entry->unit && resource_find_unit(resource, entry->unit);
 }
 
-/* True if |to| has the unit of the allocation; for an unbound allocation the first id counts. */
-static bool is_on_target(
-        const struct allocation_entry *entry, const struct resource *from UNUSED, const struct resource *to)
+static bool is_to_move(const struct allocation_entry *entry, const struct resource *from, const struct resource *to,
+        enum allocations_which which)
 {
-        if (entry->unit)
-                return allocations_is_on_unit(entry, to);
-        return map_find(&to->by_id, entry->devices[0]);
-}
+        bool has_id = map_find(&to->by_id, entry->devices[0]);
 
-static bool has_no_unit(const struct allocation_entry *entry, const struct resource *from, const struct resource *to)
-{
-        return !allocations_is_on_unit(entry, from) && map_find(&to->by_id, entry->devices[0]);
-}
-
-static bool allocations_is_any(const struct allocation_entry *entry UNUSED, const struct resource *from UNUSED,
-        const struct resource *to UNUSED)
-{
+        switch (which) {
+        case ALLOCATIONS_OF_TARGET:
+                return entry->unit ? allocations_is_on_unit(entry, to) : has_id;
+        case ALLOCATIONS_STRAY:
+                return has_id && !allocations_is_on_unit(entry, from);
+        case ALLOCATIONS_ALL:
+                break;
+        }
         return true;
 }
 
-static void move(struct allocations *from, struct allocations *to,
-        bool (*goes)(const struct allocation_entry *entry, const struct resource *from, const struct resource *to))
+void allocations_move(struct allocations *from, struct allocations *to, enum allocations_which which)
 {
         size_t left = 0;
 
         for (size_t i = 0; i < from->n_all; i++)
-                if (goes(from->all[i], from->resource, to->resource))
+                if (is_to_move(from->all[i], from->resource, to->resource, which))
                         allocations_enter(to, from->all[i]);
                 else
                         from->all[left++] = from->all[i];
         from->n_all = left;
         allocations_recount(from);
         allocations_recount(to);
-}
-
-void allocations_move(struct allocations *from, struct allocations *to)
-{
-        move(from, to, is_on_target);
-}
-
-void allocations_move_strays(struct allocations *from, struct allocations *to)
-{
-        move(from, to, has_no_unit);
-}
-
-void allocations_move_all(struct allocations *from, struct allocations *to)
-{
-        move(from, to, allocations_is_any);
 }
 
 /* ---- a request ---- */
@@ -394,11 +374,27 @@ int allocations_make(struct allocations *allocations, const char *const *devices
         return 0;
 }
 
-void allocations_renew(struct allocations *allocations, const char *id, int64_t clock)
+static struct allocation_entry *find_entry(const struct allocations *allocations, const char *id)
 {
         for (size_t i = allocations->n_all; i > 0; i--)
                 if (strcmp(allocations->all[i - 1]->id, id) == 0)
-                        allocations->all[i - 1]->entered = clock;
+                        return allocations->all[i - 1];
+        return NULL;
+}
+
+void allocations_renew(struct allocations *allocations, const char *id, int64_t clock)
+{
+        struct allocation_entry *entry = find_entry(allocations, id);
+
+        if (entry)
+                entry->entered = clock;
+}
+
+const struct allocation *allocations_find(const struct allocations *allocations, const char *id)
+{
+        const struct allocation_entry *entry = find_entry(allocations, id);
+
+        return entry ? &entry->allocation : NULL;
 }
 
 /* ---- the ledger as a whole ---- */

@@ -154,17 +154,19 @@ const bool *allocations_reserved_ids(const struct allocations *allocations);
 /* From the oldest to the newest. */
 size_t allocations_count(const struct allocations *allocations);
 const struct allocation *allocations_get(const struct allocations *allocations, size_t position);
-/* The newest allocation that has the id, or NULL. */
+/* The allocation of that id, or NULL. */
+const struct allocation *allocations_find(const struct allocations *allocations, const char *id);
+/* The newest allocation that has the device's id, or NULL. */
 const struct allocation *allocations_of_device(const struct allocations *allocations, const char *device);
 
-/* Moves allocations whose unit |to| has. */
-void allocations_move(struct allocations *from, struct allocations *to);
-/*
- * Moves allocations whose unit |from| lacks and whose first id |to| has: the record may be damaged, or the unit is not
- * on the node.
- */
-void allocations_move_strays(struct allocations *from, struct allocations *to);
-void allocations_move_all(struct allocations *from, struct allocations *to);
+/* Moves allocations from one resource to another. */
+enum allocations_which {
+        ALLOCATIONS_ALL,
+        ALLOCATIONS_OF_TARGET, /* whose unit |to| has; of an unbound one its first id counts */
+        /* whose unit |from| lacks and whose first id |to| has: the record may be damaged, or the unit is away */
+        ALLOCATIONS_STRAY,
+};
+void allocations_move(struct allocations *from, struct allocations *to, enum allocations_which which);
 
 /* The ledger as JSON text, of several resources of one name in one, to survive the agent; the caller frees. */
 char *allocations_write_all(const struct allocations *const *allocations, size_t count);

@@ -103,3 +103,8 @@ int checkpoint_read(struct checkpoint *ret, struct arena *arena, const char *pre
         json_decref(root);
         return 0;
 }
+
+bool checkpoint_is_of_container(const struct checkpoint_entry *a, const struct checkpoint_entry *b)
+{
+        return strcmp(a->pod_uid, b->pod_uid) == 0 && strcmp(a->container, b->container) == 0;
+}

@@ -13,6 +13,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 #include "base/alloc.h"
 #include "base/error.h"
 
@@ -38,3 +40,6 @@ struct checkpoint {
 /* Only resources whose name begins with |prefix| ("nvidia.com/"); "": all. Everything is copied into |arena|. */
 int checkpoint_read(struct checkpoint *ret, struct arena *arena, const char *prefix, const char *text, size_t length,
         struct error *err) MUST_USE;
+
+/* Both are of one container. */
+bool checkpoint_is_of_container(const struct checkpoint_entry *a, const struct checkpoint_entry *b);

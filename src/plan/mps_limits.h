@@ -86,3 +86,30 @@ unsigned int mps_limits_most(const struct resource *resource, const struct unit 
 /* The name of the CDI device for |k| replicas of |unit|; the daemon's if k is 0 or more than mps_limits_most(). */
 const char *mps_limits_device(
         struct arena *arena, const struct resource *resource, const struct unit *unit, unsigned int k);
+
+/* ---- the share, for the container ---- */
+
+/*
+ * Variables that describe the share of an MPS container, so that frameworks can adapt to it: CUDA shows them the whole
+ * GPU.
+ *
+ *   WARPSHARE_REPLICAS           "7/20"
+ *   WARPSHARE_FRACTION           "0.35": of the unit's usable memory; under uniform one replica's, however many it has
+ *   WARPSHARE_MEMORY_LIMIT_MIB   "8332", where the memory is known
+ *   WARPSHARE_THREAD_PERCENTAGE  "35.0"
+ *   WARPSHARE_SMS                "24", where the unit reports how many it has
+ *   WARPSHARE_TIER               "verified", "verified-no-memory-limit": mps_tier_promise()
+ *
+ * A container that holds parts of several units gets none of these, since they would not describe any single unit.
+ */
+
+#define MPS_FACTS_MAX ((size_t)6)
+
+struct mps_fact {
+        const char *name;
+        const char *value;
+};
+
+/* At most MPS_FACTS_MAX of them, in |arena|. |sms|: of the container's partition; 0: from the share. */
+size_t mps_facts(
+        struct mps_fact *ret, struct arena *arena, const struct mps_part *part, enum mps_tier tier, unsigned int sms);

@@ -272,8 +272,7 @@ const char *mps_claimed_daemon_name(struct arena *arena, const struct resource *
         return mps_daemon_name(arena, with_scope(arena, claimable, scope), unit);
 }
 
-/* Adds daemons for the units that have none: one for each of them, or one for all. */
-static void wanted_add_units(struct mps_wanted *wanted, struct arena *arena, const struct plan *plan,
+void mps_wanted_add_claimed(struct mps_wanted *wanted, struct arena *arena, const struct plan *plan,
         const struct unit *const *units, size_t n_units, enum daemon_scope scope)
 {
         const struct resource *resource = with_scope(arena, plan->claimable, scope);
@@ -295,18 +294,6 @@ static void wanted_add_units(struct mps_wanted *wanted, struct arena *arena, con
         wanted->n_daemons = collecting.n_daemons;
 }
 
-void mps_wanted_add_claimed(struct mps_wanted *wanted, struct arena *arena, const struct plan *plan,
-        const struct unit *const *units, size_t n_units)
-{
-        wanted_add_units(wanted, arena, plan, units, n_units, DAEMON_SCOPE_GPU);
-}
-
-void mps_wanted_add_common(struct mps_wanted *wanted, struct arena *arena, const struct plan *plan,
-        const struct unit *const *units, size_t n_units)
-{
-        wanted_add_units(wanted, arena, plan, units, n_units, DAEMON_SCOPE_RESOURCE);
-}
-
 /* ---- comparison and log ---- */
 
 static bool mps_unit_is_same(const struct mps_unit *a, const struct mps_unit *b)
@@ -325,19 +312,6 @@ static bool is_same_but_for_units(const struct mps_daemon_wanted *a, const struc
 {
         return strcmp(a->name, b->name) == 0 && provisioning_is_alike(a->provisioning, b->provisioning) &&
                a->tier_limit == b->tier_limit && a->threads_permille == b->threads_permille;
-}
-
-bool mps_daemon_is_same(const struct mps_daemon_wanted *a, const struct mps_daemon_wanted *b)
-{
-        if (!is_same_but_for_units(a, b) || a->n_units != b->n_units || a->n_away != b->n_away)
-                return false;
-        for (size_t i = 0; i < a->n_units; i++)
-                if (!mps_unit_is_same(&a->units[i], &b->units[i]))
-                        return false;
-        for (size_t i = 0; i < a->n_away; i++)
-                if (strcmp(a->away[i], b->away[i]) != 0)
-                        return false;
-        return true;
 }
 
 const struct mps_daemon_wanted *mps_wanted_find(const struct mps_wanted *wanted, const char *name)
@@ -413,6 +387,11 @@ uint64_t mps_daemon_digest(const struct mps_daemon_wanted *daemon)
         for (size_t i = 0; i < daemon->n_away; i++)
                 digest(&sum, daemon->away[i]);
         return MAX(sum & INT64_MAX, UINT64_C(1));
+}
+
+bool mps_daemon_is_same(const struct mps_daemon_wanted *a, const struct mps_daemon_wanted *b)
+{
+        return mps_daemon_digest(a) == mps_daemon_digest(b);
 }
 
 void mps_limit_line(struct strbuf *text, const struct mps_unit *unit)

@@ -76,13 +76,11 @@ struct mps_wanted {
 void mps_wanted_of(struct mps_wanted *ret, struct arena *arena, const struct plan *plan);
 
 /*
- * Adds a daemon for each of these units of plan->claimable that has none; or one, named like that resource, for all of
- * them.
+ * Adds daemons for those of these units of plan->claimable that have none: DAEMON_SCOPE_GPU one for each of them,
+ * DAEMON_SCOPE_RESOURCE one for all, named like that resource.
  */
 void mps_wanted_add_claimed(struct mps_wanted *wanted, struct arena *arena, const struct plan *plan,
-        const struct unit *const *units, size_t n_units);
-void mps_wanted_add_common(struct mps_wanted *wanted, struct arena *arena, const struct plan *plan,
-        const struct unit *const *units, size_t n_units);
+        const struct unit *const *units, size_t n_units, enum daemon_scope scope);
 
 /*
  * Whether |unit| of plan->claimable is one of those that one daemon for all GPUs serves: not a MIG device, which always
@@ -110,7 +108,10 @@ const char *mps_daemon_name(struct arena *arena, const struct resource *resource
 struct strbuf;
 void mps_limit_line(struct strbuf *text, const struct mps_unit *unit);
 
-/* They differ only in values that a daemon does not use, for example the number of replicas or the resource's name. */
+/*
+ * By their digests: they differ only in values that a daemon does not use, for example the number of replicas or the
+ * resource's name.
+ */
 bool mps_daemon_is_same(const struct mps_daemon_wanted *a, const struct mps_daemon_wanted *b);
 
 /*
@@ -129,8 +130,8 @@ const struct mps_unit *mps_daemon_unit(const struct mps_daemon_wanted *daemon, c
 const char *mps_daemon_lacks(const struct mps_daemon_wanted *started, const struct mps_daemon_wanted *wanted);
 
 /*
- * A hash of what mps_daemon_is_same() compares: equal if that is true, and otherwise different with high probability. 1
- * to INT64_MAX. With it an agent that takes over recognises a daemon that need not be changed before the supervisor has
+ * A hash of all that a daemon uses: of two daemons that differ in any of it, the digests differ with high probability.
+ * 1 to INT64_MAX. With it an agent that takes over recognises a daemon that need not be changed before the supervisor has
  * its list.
  */
 uint64_t mps_daemon_digest(const struct mps_daemon_wanted *daemon);

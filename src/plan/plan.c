@@ -6,7 +6,6 @@
 
 #include "base/text.h"
 #include "config/kube_name.h"
-#include "plan/claimable.h"
 #include "plan/plan_build.h"
 #include "plan/share.h"
 
@@ -406,7 +405,7 @@ int plan_build(struct plan **ret, struct arena *arena, const struct config *conf
                 plan_done(plan);
                 return -1;
         }
-        plan->claimable = claimable_units(arena, config, inventory);
+        plan->claimable = plan_claimable(arena, config, inventory);
         *ret = plan;
         return 0;
 }

@@ -124,7 +124,7 @@ struct plan {
         bool cdi_limits;            /* the devices of plan/mps_limits.h exist; set at the same time */
         struct resource *resources; /* nvidia.com/gpu first, then by name */
         size_t n_resources;
-        const struct resource *claimable; /* the units that DRA claims can have: plan/claimable.h; NULL: DRA is off */
+        const struct resource *claimable; /* the units that DRA claims can have: plan/plan_build.h; NULL: DRA is off */
         bool has_cdi_units;               /* each unit has a CDI device; set by who publishes the specifications */
         /* the specifications could not be published, and the plan is served without them; set as that */
         bool lacks_cdi;

@@ -1,9 +1,9 @@
 /*
  * The steps of plan_build(), in their order, and their shared declarations. Private to plan/plan*.c.
  *
- *         plan_units.c    what there is to share, and under which names before any renaming
- *         plan_claims.c   which entry of the configuration shares which unit
- *         plan_shares.c   whether a unit has as much as its replicas need
+ *         plan_units.c    what there is to share, and under which names before any renaming; and what DRA claims can have
+ *         plan_claims.c   which entry of the configuration shares which unit, and whether a unit has as much as its
+ *                         replicas need
  *         plan.c          units to resources, resources to devices
  */
 #pragma once
@@ -26,8 +26,26 @@ struct plan_builder {
 
 void plan_warn(const struct plan_builder *builder, const char *format, ...) PRINTF_LIKE(2, 3);
 
+/*
+ * Patterns of the configuration: '*' matches any run of characters, everything else matches itself; the whole text must
+ * match. Linear in |text| for each '*'.
+ */
+bool plan_pattern_matches(const char *pattern, const char *text);
+
 /* Finds the units, under their base names; none of them is shared yet. */
 int plan_find_units(struct plan_builder *builder) MUST_USE;
+
+/*
+ * The units that DRA claims can have: all GPUs that belong to DRA, or their MIG devices. In |arena|, borrowing from
+ * config and inventory; NULL: DRA is off, and no claim has anything any more.
+ *
+ * They are one resource under MPS, named after the DRA driver, so that daemons, tiers and budgets are computed for them
+ * as for any other. It has no devices: kubelet counts none, and the scheduler accounts memory and threads by itself.
+ * Each unit has a daemon of its own, or all GPUs have one (dra.daemonScope), that lets a client have all of the unit; a
+ * claim's limits are its container's.
+ */
+const struct resource *plan_claimable(
+        struct arena *arena, const struct config *config, const struct inventory *inventory);
 
 /* Sets |shared| and |replicas| of the units that an entry of the configuration selects. */
 int plan_claim_units(const struct plan_builder *builder) MUST_USE;

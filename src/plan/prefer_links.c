@@ -1,8 +1,7 @@
 #include "plan/prefer_links.h"
 
+#include <assert.h>
 #include <stdbool.h>
-
-#include "plan/prefer_partition.h"
 
 /*
  * In tens: all scores of go-gpuallocator are multiples of ten (gpuallocator/besteffort_policy.go:
@@ -30,8 +29,6 @@ static unsigned int level_score(int level)
                 return 0;
         }
 }
-
-_Static_assert(6 + NVLINK_SCORE * NVLINK_MAX == PARTITION_MAX_PAIR, "the highest score of a pair");
 
 static const struct gpu_link *link_of(const struct unit *a, const struct unit *b)
 {
@@ -102,6 +99,250 @@ static uint32_t find_loneliest(const struct resource *resource, const uint32_t *
 }
 
 /* ---- few: the best partition ---- */
+
+/*
+ * Finds the best set of a partition, exactly, for up to 16 whole units. Numbers only.
+ *
+ * NVIDIA's go-gpuallocator ("best effort") considers the whole node: it divides the available units into sets of the
+ * wanted size (and one smaller set for a remainder) such that the sum of the scores of all pairs within the sets is
+ * highest, and answers with the best set of that partition. It tries all partitions, 2 million for 16 units in pairs
+ * and 22 million in threes. Here the same maximum comes from dynamic programming over subsets: the best partition of
+ * some units is, over all sets that hold the first of them, that set and the best partition of the others. A million
+ * steps at most.
+ *
+ * Of all sets that some best partition has: the highest own score, the lowest score of the pairs that it breaks, the
+ * fewest NUMA nodes, the lowest units.
+ */
+#define PARTITION_MAX 16
+#define PARTITION_MAX_PAIR 186 /* the highest score of a pair */
+
+_Static_assert(6 + NVLINK_SCORE * NVLINK_MAX == PARTITION_MAX_PAIR, "the highest score of a pair");
+
+struct partition {
+        size_t n;                                    /* units, at most PARTITION_MAX */
+        size_t size;                                 /* of a set; 2 ≤ size ≤ n */
+        uint32_t required;                           /* bits: the units that the answer must have; at most |size| */
+        uint8_t pairs[PARTITION_MAX][PARTITION_MAX]; /* scores, symmetric; zero on the diagonal */
+        uint8_t nodes[PARTITION_MAX];                /* NUMA node of each unit, numbered from 0 to 15 */
+};
+
+/*
+ * Two values are stored for a set of units: the score of its best partition, and the rank of the best set in any such
+ * partition. The rank is one number, the greater the better, of these parts, the most significant first: own score,
+ * score of the pairs that the set leaves alone, NUMA nodes that it does without, and the set itself, whose highest bit
+ * is the lowest unit.
+ */
+#define SET_BITS PARTITION_MAX
+#define NODES_BITS 4
+#define SPARED_BITS 14
+#define NODES_SHIFT SET_BITS
+#define SPARED_SHIFT (NODES_SHIFT + NODES_BITS)
+#define OWN_SHIFT (SPARED_SHIFT + SPARED_BITS)
+#define SET_MASK ((1U << SET_BITS) - 1)
+#define BROKEN_MAX ((1U << SPARED_BITS) - 1)
+
+/*
+ * Every pair scores one more than it should. This does not change the order, since all partitions have the same number
+ * of pairs, and a score of 0 can then mean "not computed yet".
+ */
+#define EXTRA 1U
+#define MOST (PARTITION_MAX_PAIR + EXTRA)
+
+_Static_assert(PARTITION_MAX *(PARTITION_MAX - 1) / 2 * MOST <= UINT16_MAX, "the score of all pairs is 16 bits");
+_Static_assert(PARTITION_MAX / 2 * (PARTITION_MAX / 2) * MOST <= BROKEN_MAX, "the pairs that a set breaks fit");
+_Static_assert(PARTITION_MAX <= 1 << NODES_BITS, "so do the nodes, of which a set has at least one");
+_Static_assert(PARTITION_MAX_PAIR <= UINT8_MAX, "a pair is a byte");
+
+struct solver {
+        const struct partition *partition;
+        uint32_t rows[PARTITION_MAX]; /* score of a unit's pairs with all others */
+        uint16_t *scores;             /* of the best partition, by set; 0: unknown, or a single unit, or none */
+        uint64_t *ranks;              /* by set; 0: no subset can be the answer */
+        uint64_t best_rank;           /* the score of all pairs */
+        uint32_t most_full;           /* the highest score of a set of the wanted size */
+        uint32_t most_small;          /* and of the smaller set */
+};
+
+/* The best partition found so far. */
+struct found {
+        uint32_t score;
+        uint64_t rank;
+};
+
+struct sums {
+        uint32_t own;   /* score of the pairs in the set */
+        uint32_t rows;  /* of its units */
+        uint32_t nodes; /* as bits */
+};
+
+static struct sums sums_with(const struct solver *solver, const struct sums *sums, uint32_t set, size_t unit)
+{
+        struct sums more = {.own = sums->own,
+                .rows = sums->rows + solver->rows[unit],
+                .nodes = sums->nodes | 1U << solver->partition->nodes[unit]};
+
+        for (; set; set &= set - 1)
+                more.own += solver->partition->pairs[unit][__builtin_ctz(set)] + EXTRA;
+        return more;
+}
+
+static uint64_t partition_rank(uint32_t set, const struct sums *sums)
+{
+        uint64_t spared = BROKEN_MAX - (sums->rows - 2 * sums->own);
+        uint64_t nodes_spared = (uint64_t)(PARTITION_MAX - __builtin_popcount(sums->nodes));
+
+        return (uint64_t)sums->own << OWN_SHIFT | spared << SPARED_SHIFT | nodes_spared << NODES_SHIFT | set;
+}
+
+static void value_set(struct solver *solver, uint32_t set, const struct sums *sums)
+{
+        bool is_small = (size_t)__builtin_popcount(set) < solver->partition->size;
+        uint32_t *most = is_small ? &solver->most_small : &solver->most_full;
+
+        solver->scores[set] = (uint16_t)sums->own;
+        *most = MAX(*most, sums->own);
+        /* Only sets of the wanted size with all required units can be the answer. */
+        if (is_small || solver->partition->required & ~set)
+                return;
+        solver->ranks[set] = partition_rank(set, sums);
+        solver->best_rank = MAX(solver->best_rank, solver->ranks[set]);
+}
+
+/* Computes the values of all sets that contain |set| (with |sums|) and |missing| units of |free|. */
+static void value_sets(struct solver *solver, uint32_t set, uint32_t free, size_t missing, const struct sums *sums)
+{
+        if (missing == 0) {
+                value_set(solver, set, sums);
+                return;
+        }
+        for (size_t left = (size_t)__builtin_popcount(free); left >= missing; left--) {
+                uint32_t unit = free & -free;
+                struct sums more = sums_with(solver, sums, set, (size_t)__builtin_ctz(unit));
+
+                free ^= unit;
+                value_sets(solver, set | unit, free, missing - 1, &more);
+        }
+}
+
+static void solve(struct solver *solver, uint32_t units);
+
+/* No partition of this many units has a higher score. */
+static uint32_t limit_of(const struct solver *solver, size_t count)
+{
+        size_t size = solver->partition->size;
+
+        return (uint32_t)(count / size) * solver->most_full + (count % size ? solver->most_small : 0);
+}
+
+/* False: no partition with |set| and any part of |rest| can be better than |best|. */
+static bool is_worth_it(const struct solver *solver, uint32_t set, uint32_t rest, const struct found *best)
+{
+        uint32_t limit = solver->scores[set] + limit_of(solver, (size_t)__builtin_popcount(rest));
+
+        return limit > best->score || (limit == best->score && best->rank < solver->best_rank);
+}
+
+/* Tries one more partition: |set|, and the best partition of |rest|. */
+static inline void partition_try(struct solver *solver, uint32_t set, uint32_t rest, struct found *best)
+{
+        uint32_t score;
+        uint64_t rank;
+
+        if (solver->scores[rest] == 0) {
+                if (!is_worth_it(solver, set, rest, best))
+                        return;
+                solve(solver, rest);
+        }
+        score = (uint32_t)solver->scores[set] + solver->scores[rest];
+        if (score < best->score)
+                return;
+        rank = MAX(solver->ranks[set], solver->ranks[rest]);
+        if (score == best->score && rank <= best->rank)
+                return;
+        best->score = score;
+        best->rank = rank;
+}
+
+/*
+ * Tries all partitions of |units| with a set that contains |set| and |missing| of the units in |free|. Sets of adjacent
+ * units come first: the sooner a good partition is found, the fewer sets are tried.
+ */
+static void partition_complete(
+        struct solver *solver, uint32_t units, uint32_t set, uint32_t free, size_t missing, struct found *best)
+{
+        if (missing == 0) {
+                partition_try(solver, set, units ^ set, best);
+                return;
+        }
+        for (size_t left = (size_t)__builtin_popcount(free); left >= missing; left--) {
+                uint32_t unit = 1U << (31 - __builtin_clz(free));
+
+                free ^= unit;
+                partition_complete(solver, units, set | unit, free, missing - 1, best);
+        }
+}
+
+/*
+ * |units| are a multiple of the size, plus the remainder while the smaller set is among them. Up to the size of a set,
+ * the score is that of the set, even if it is 0.
+ */
+static void solve(struct solver *solver, uint32_t units)
+{
+        size_t size = solver->partition->size;
+        size_t count = (size_t)__builtin_popcount(units);
+        struct found best = {0};
+        uint32_t first;
+
+        if (count <= size)
+                return;
+        first = 1U << (31 - __builtin_clz(units));
+        partition_complete(solver, units, first, units ^ first, size - 1, &best);
+        if (count % size)
+                partition_complete(solver, units, first, units ^ first, count % size - 1, &best);
+        solver->scores[units] = (uint16_t)best.score;
+        solver->ranks[units] = best.rank;
+}
+
+static bool is_uniform(const struct partition *partition)
+{
+        for (size_t i = 0; i < partition->n; i++)
+                for (size_t j = 0; j < i; j++)
+                        if (partition->pairs[i][j] != partition->pairs[1][0])
+                                return false;
+        return true;
+}
+
+/* The set, as bits; the highest bit is the lowest unit. Needs 10 bytes << n of memory while it runs. */
+static uint32_t partition_choose(const struct partition *partition)
+{
+        static const struct sums none = {0};
+        _free_ uint16_t *scores = xcalloc((size_t)1 << partition->n, sizeof(*scores));
+        _free_ uint64_t *ranks = xcalloc((size_t)1 << partition->n, sizeof(*ranks));
+        struct solver solver = {.partition = partition, .scores = scores, .ranks = ranks};
+        uint32_t all = (1U << partition->n) - 1;
+        uint32_t required = partition->required;
+        size_t n_required = (size_t)__builtin_popcount(required);
+        struct found best = {0};
+
+        assert(partition->n <= PARTITION_MAX && partition->size >= 2 && partition->size <= partition->n);
+        assert((required & ~all) == 0 && n_required <= partition->size);
+        for (size_t i = 0; i < partition->n; i++)
+                for (size_t j = 0; j < partition->n; j++)
+                        solver.rows[i] += i == j ? 0 : partition->pairs[i][j] + EXTRA;
+        value_sets(&solver, 0, all, partition->size, &none);
+        /* If all pairs have the same score, as behind NVSwitch, so do all partitions. */
+        if (is_uniform(partition))
+                return (uint32_t)(solver.best_rank & SET_MASK);
+        if (partition->n % partition->size)
+                value_sets(&solver, 0, all, partition->n % partition->size, &none);
+        /* If the answer must contain certain units, its set is chosen first. */
+        if (required) {
+                partition_complete(&solver, all, required, all ^ required, partition->size - n_required, &best);
+                return (uint32_t)(best.rank & SET_MASK);
+        }
+        solve(&solver, all);
+        return (uint32_t)(solver.ranks[all] & SET_MASK);
+}
 
 /* The required units have the lowest bits, then come the candidates from the last to the first. */
 static void pick_by_partition(const struct resource *resource, const uint32_t *candidates, size_t n_candidates,

@@ -8,7 +8,7 @@
  * choice, except that a GPU which has lost links comes last.
  *
  * Among up to 16 units, required ones included, the set is NVIDIA's: the best one of the partition of all of them that
- * has the highest score (plan/prefer_partition.h), so that what a request leaves is as good as it can be. Ties, which
+ * has the highest score, so that what a request leaves is as good as it can be. Ties, which
  * NVIDIA's plugin leaves to chance: the set that breaks the fewest links to those that stay, then the one on the fewest
  * NUMA nodes, then the lowest positions. Among more than 16, a set is grown from each of the first 64, always by the
  * unit with the best links to it.

@@ -189,13 +189,14 @@ static bool is_as_wanted(const struct rollout_state *state, const struct sharing
 
 static bool has_own_daemon(const struct sharing_policy *policy)
 {
-        return mps_has_own_daemon(policy->daemon_scope, policy->unit);
+        return mps_has_own_daemon(policy->section.daemon_scope, policy->unit);
 }
 
 static bool is_same_daemon(const struct sharing_policy *a, const struct sharing_policy *b)
 {
         return a == b || (!has_own_daemon(a) && !has_own_daemon(b) &&
-                                 mps_daemon_is_common(a->daemon_scope, a->resource, b->daemon_scope, b->resource));
+                                 mps_daemon_is_common(
+                                         a->section.daemon_scope, a->resource, b->section.daemon_scope, b->resource));
 }
 
 /* The unit's daemon serves several units. */
@@ -208,7 +209,7 @@ static bool has_common_daemon(const struct site *site)
 static bool is_served_beside(const struct site *site, const struct sharing_policy *policy)
 {
         return has_common_daemon(site) && mps_daemon_is_common(site->resource->daemon_scope, site->resource->name,
-                                                  policy->daemon_scope, policy->resource);
+                                                  policy->section.daemon_scope, policy->resource);
 }
 
 /*

@@ -1,6 +1,6 @@
 /*
  * The first half of a rollout: the effect of the held devices on each unit of the wanted plan, and which units wait.
- * rollout.c makes the plan from this state, and rollout_pending.c the texts for people.
+ * rollout.c makes the plan from this state, and the texts for people.
  */
 #pragma once
 
@@ -60,8 +60,3 @@ struct span {
 
 /* The first of the |count| holds, and those after it that are of the same unit. */
 struct span holds_of_unit(const struct hold *holds, size_t count);
-
-/* ---- rollout_pending.c ---- */
-
-void rollout_describe_pending(struct rollout *rollout, const struct rollout_state *state);
-bool rollout_pending_is_same(const struct rollout *a, const struct rollout *b); /* for the operator */

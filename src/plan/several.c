@@ -94,15 +94,10 @@ static const char *several_check(struct arena *arena, const struct plan *plan, c
 
 /* ---- kubelet's record ---- */
 
-static bool entry_is_of_container(const struct checkpoint_entry *a, const struct checkpoint_entry *b)
-{
-        return strcmp(a->pod_uid, b->pod_uid) == 0 && strcmp(a->container, b->container) == 0;
-}
-
 static bool is_first_of_container(const struct checkpoint *record, size_t position)
 {
         for (size_t i = 0; i < position; i++)
-                if (entry_is_of_container(&record->entries[i], &record->entries[position]))
+                if (checkpoint_is_of_container(&record->entries[i], &record->entries[position]))
                         return false;
         return true;
 }
@@ -110,7 +105,7 @@ static bool is_first_of_container(const struct checkpoint *record, size_t positi
 static bool has_any(const struct checkpoint *record, const struct checkpoint_entry *of, const char *resource)
 {
         for (size_t i = 0; i < record->n_entries; i++)
-                if (entry_is_of_container(&record->entries[i], of) &&
+                if (checkpoint_is_of_container(&record->entries[i], of) &&
                         strcmp(record->entries[i].resource, resource) == 0)
                         return true;
         return false;

@@ -1,14 +1,62 @@
 #include "plan/share.h"
 
 #include <assert.h>
+#include <limits.h>
 
-#include "plan/budget.h"
 #include "plan/capability.h"
 #include "plan/mps_wanted.h"
 
 #define MIB ((uint64_t)1024 * 1024)
 #define HOPPER_CHUNK 8U
 #define AMPERE_CHUNK 4U
+
+/* ---- memory ---- */
+
+/* The driver's part of |gpu|'s memory. */
+static uint64_t driver_mib(const struct gpu *gpu)
+{
+        uint64_t step = SHARE_DRIVER_STEP_MIB * MIB;
+
+        if (gpu->memory_reserved == 0)
+                return SHARE_DRIVER_MIB;
+        return (gpu->memory_reserved + step - 1) / step * SHARE_DRIVER_STEP_MIB;
+}
+
+uint64_t share_estimated_reserve_mib(const struct gpu *gpu, bool is_mig)
+{
+        return is_mig ? SHARE_SERVER_MIB : driver_mib(gpu) + SHARE_SERVER_MIB;
+}
+
+uint64_t share_reserve_mib(const struct unit *unit)
+{
+        const struct sharing_section *section = unit->shared->section;
+
+        if (section->provisioning == PROVISIONING_UNIFORM)
+                return 0;
+        if (section->has_memory_reserve)
+                return section->memory_reserve_mib;
+        return share_estimated_reserve_mib(unit->gpu, unit->mig != NULL);
+}
+
+uint64_t share_usable_mib(const struct unit *unit)
+{
+        uint64_t total = unit->memory / MIB;
+        uint64_t reserve = share_reserve_mib(unit);
+
+        return total > reserve ? total - reserve : 0;
+}
+
+uint64_t share_memory_mib(const struct unit *unit, unsigned int k)
+{
+        return k * share_usable_mib(unit) / unit->replicas;
+}
+
+unsigned int share_most_replicas(const struct unit *unit)
+{
+        if (unit->memory == 0)
+                return UINT_MAX;
+        return (unsigned int)MIN(share_usable_mib(unit) / SHARE_LEAST_MIB, (uint64_t)UINT_MAX);
+}
 
 /* ---- SMs ---- */
 
@@ -61,7 +109,7 @@ static struct share share_by_sm(const struct unit *unit, unsigned int k)
 {
         unsigned int sms = k * sm_of_replica(unit);
 
-        return (struct share){.memory_mib = budget_share_mib(unit, k),
+        return (struct share){.memory_mib = share_memory_mib(unit, k),
                 .threads_permille = sm_permille(sms, sm_count(unit)),
                 .sms = sms};
 }
@@ -97,14 +145,14 @@ struct share share_of(const struct resource *resource, const struct unit *unit, 
                 break;
         case PROVISIONING_HALF:
                 return (struct share){
-                        .memory_mib = budget_share_mib(unit, k), .threads_permille = MIN(2000 * k / n, 1000U)};
+                        .memory_mib = share_memory_mib(unit, k), .threads_permille = MIN(2000 * k / n, 1000U)};
         case PROVISIONING_WEIGHTED:
-                return (struct share){.memory_mib = budget_share_mib(unit, k), .threads_permille = 1000 * k / n};
+                return (struct share){.memory_mib = share_memory_mib(unit, k), .threads_permille = 1000 * k / n};
         case PROVISIONING_SM:
                 return share_by_sm(unit, k);
         case PROVISIONING_DECLARED:
                 return share_below_ceilings(unit,
-                        (struct share){.memory_mib = budget_share_mib(unit, k), .threads_permille = 1000 * k / n});
+                        (struct share){.memory_mib = share_memory_mib(unit, k), .threads_permille = 1000 * k / n});
         }
         /* NVIDIA's formula has whole percent only. */
         return (struct share){.memory_mib = unit->memory / n / MIB, .threads_permille = 100 / n * 10};

@@ -15,7 +15,7 @@ struct share {
  *
  * uniform:  memory total/N in MiB, truncated, and 100/N percent for any k: the control daemon's defaults, NVIDIA's
  *           formula, which no client can raise.
- * half:     k/N of the usable memory (plan/budget.h), min(100, 200·k/N) percent.
+ * half:     k/N of the usable memory, min(100, 200·k/N) percent.
  * weighted: k/N of the usable memory, k·100/N percent.
  * declared: as weighted, but no more than the ceilings maxMemory and maxThreads: what a container has that declares
  * nothing
@@ -63,6 +63,54 @@ bool share_limits_memory(const struct unit *unit);
 
 /* mps_tier_promise() of share_tier(). */
 const char *share_promise(const struct plan *plan, const struct resource *resource, const struct unit *unit);
+
+/* ---- memory ---- */
+
+/*
+ * The usable memory of a unit that is shared by MPS.
+ *
+ * Pinned device memory limits count everything that a client allocates, with CUDA's own context (MPS manual), so
+ * contexts are part of the share and need no reserve. The reserve is memory that no client is charged for: the driver's
+ * part of the total, which NVML reports (struct gpu), and the server's own context, for which the manual has one
+ * example of 60 MiB on a MIG device. A MIG device has memory of its own, of which the driver takes almost nothing.
+ * Users can set memoryReserve instead.
+ *
+ * Under uniform nothing is reserved: total / N is NVIDIA's formula.
+ */
+
+/*
+ * memoryReserve: auto. The driver's part is rounded up to whole steps, so that slightly different readings of NVML, by
+ * two processes or after a restart, give the same shares.
+ */
+#define SHARE_SERVER_MIB UINT64_C(64)
+#define SHARE_DRIVER_STEP_MIB UINT64_C(64)
+
+/* An ESTIMATE of the driver's part, for drivers that do not report it: about 300 to 700 MiB on data centre GPUs. */
+#define SHARE_DRIVER_MIB UINT64_C(704)
+
+/*
+ * Less than this is too small for a context with a program. The manual's example of a client has 326 MiB; small GPUs
+ * need less, so this, also an estimate, is the size below which a share is useless on any GPU.
+ */
+#define SHARE_LEAST_MIB UINT64_C(256)
+
+/* The reserve of memoryReserve: auto for |gpu|, or for a MIG device of it. */
+uint64_t share_estimated_reserve_mib(const struct gpu *gpu, bool is_mig);
+
+/* The reserve of |unit|, which is shared by MPS. */
+uint64_t share_reserve_mib(const struct unit *unit);
+
+/* The usable memory in whole MiB; 0: nothing is left, or the unit's memory is unknown. */
+uint64_t share_usable_mib(const struct unit *unit);
+
+/*
+ * The memory of |k| replicas: k/N of the usable memory, rounded down once. So the shares of a unit never exceed it,
+ * however its replicas are distributed, and each loses less than 1 MiB.
+ */
+uint64_t share_memory_mib(const struct unit *unit, unsigned int k);
+
+/* The largest number of replicas that each get SHARE_LEAST_MIB; UINT_MAX if the memory is unknown. */
+unsigned int share_most_replicas(const struct unit *unit);
 
 /* ---- streaming multiprocessors ---- */
 

@@ -11,27 +11,22 @@
 
 static struct sharing_policy policy_make(struct arena *arena, const struct resource *resource, const struct unit *unit)
 {
-        const struct sharing_section *section = unit->shared->section;
-
-        return (struct sharing_policy){
+        struct sharing_policy policy = {
                 .resource = arena_strdup(arena, resource->name),
                 .base_name = arena_strdup(arena, unit->base_name),
                 .unit = arena_strdup(arena, unit->uuid),
                 .replicas = unit->replicas,
                 .sms = unit->shared->sms,
                 .memory_mib = unit->shared->memory_mib,
-                .provisioning = resource->provisioning,
                 .placement = resource->placement,
-                .daemon_scope = resource->daemon_scope,
-                .tier_limit = resource->tier_limit,
-                .guard = section->guard,
-                .fail_requests_greater_than_one = resource->fail_requests_greater_than_one,
-                .max_per_request = resource->max_per_request,
-                .has_memory_reserve = section->has_memory_reserve,
-                .memory_reserve_mib = section->memory_reserve_mib,
-                .max_threads = section->max_threads,
-                .max_memory_mib = section->max_memory_mib,
+                .section = *unit->shared->section,
         };
+
+        policy.section.max_per_request = resource->max_per_request;
+        policy.section.resources = NULL; /* of a plan that may go */
+        policy.section.n_resources = 0;
+        policy.section.refuses_overcommit = false; /* is not in the record either */
+        return policy;
 }
 
 static size_t policy_add_units(struct sharing_policy *items, struct arena *arena, const struct resource *resource)
@@ -98,11 +93,20 @@ const struct sharing_policy *sharing_policy_find(
         return NULL;
 }
 
+/* The settings by which a daemon and its clients are limited. */
+static bool limits_are_same(const struct sharing_section *a, const struct sharing_section *b)
+{
+        return a->provisioning == b->provisioning && a->daemon_scope == b->daemon_scope &&
+               a->tier_limit == b->tier_limit && a->has_memory_reserve == b->has_memory_reserve &&
+               a->memory_reserve_mib == b->memory_reserve_mib && a->max_threads == b->max_threads &&
+               a->max_memory_mib == b->max_memory_mib;
+}
+
 static unsigned int most_of(const struct sharing_policy *policy)
 {
         const struct resource resource = {
-                .max_per_request = policy->max_per_request,
-                .fail_requests_greater_than_one = policy->fail_requests_greater_than_one,
+                .max_per_request = policy->section.max_per_request,
+                .fail_requests_greater_than_one = policy->section.fail_requests_greater_than_one,
         };
         const struct unit unit = {.replicas = policy->replicas};
 
@@ -112,28 +116,19 @@ static unsigned int most_of(const struct sharing_policy *policy)
 bool sharing_policy_is_kept(
         const struct sharing_policy *policy, const struct resource *resource, const struct unit *unit)
 {
-        const struct sharing_section *section;
-
-        if (!unit->shared || resource->strategy != SHARING_MPS || strcmp(policy->resource, resource->name) != 0)
-                return false;
-        section = unit->shared->section;
-        return policy->replicas == unit->replicas && policy->sms == unit->shared->sms &&
-               policy->memory_mib == unit->shared->memory_mib && policy->provisioning == resource->provisioning &&
-               policy->daemon_scope == resource->daemon_scope && policy->tier_limit == resource->tier_limit &&
-               most_of(policy) == share_most(resource, unit) &&
-               policy->has_memory_reserve == section->has_memory_reserve &&
-               policy->memory_reserve_mib == section->memory_reserve_mib &&
-               policy->max_threads == section->max_threads && policy->max_memory_mib == section->max_memory_mib;
+        return unit->shared && resource->strategy == SHARING_MPS && strcmp(policy->resource, resource->name) == 0 &&
+               policy->replicas == unit->replicas && policy->sms == unit->shared->sms &&
+               policy->memory_mib == unit->shared->memory_mib &&
+               limits_are_same(&policy->section, unit->shared->section) &&
+               most_of(policy) == share_most(resource, unit);
 }
 
 bool sharing_policy_agrees(const struct sharing_policy *a, const struct sharing_policy *b)
 {
-        return strcmp(a->resource, b->resource) == 0 && a->provisioning == b->provisioning &&
-               a->placement == b->placement && a->daemon_scope == b->daemon_scope && a->tier_limit == b->tier_limit &&
-               a->guard == b->guard && a->fail_requests_greater_than_one == b->fail_requests_greater_than_one &&
-               a->max_per_request == b->max_per_request && a->has_memory_reserve == b->has_memory_reserve &&
-               a->memory_reserve_mib == b->memory_reserve_mib && a->max_threads == b->max_threads &&
-               a->max_memory_mib == b->max_memory_mib;
+        return strcmp(a->resource, b->resource) == 0 && a->placement == b->placement &&
+               limits_are_same(&a->section, &b->section) && a->section.guard == b->section.guard &&
+               a->section.fail_requests_greater_than_one == b->section.fail_requests_greater_than_one &&
+               a->section.max_per_request == b->section.max_per_request;
 }
 
 /* ---- back to a resource ---- */
@@ -143,19 +138,7 @@ static const struct shared_resource *entry_of(struct arena *arena, const struct 
         struct sharing_section *section = ARENA_NEW(arena, struct sharing_section);
         struct shared_resource *entry = ARENA_NEW(arena, struct shared_resource);
 
-        *section = (struct sharing_section){
-                .strategy = SHARING_MPS,
-                .fail_requests_greater_than_one = policy->fail_requests_greater_than_one,
-                .provisioning = policy->provisioning,
-                .daemon_scope = policy->daemon_scope,
-                .guard = policy->guard,
-                .tier_limit = policy->tier_limit,
-                .has_memory_reserve = policy->has_memory_reserve,
-                .memory_reserve_mib = policy->memory_reserve_mib,
-                .max_threads = policy->max_threads,
-                .max_memory_mib = policy->max_memory_mib,
-                .max_per_request = policy->max_per_request,
-        };
+        *section = policy->section;
         *entry = (struct shared_resource){
                 .section = section,
                 .path = "sharing.mps.resources",
@@ -200,21 +183,23 @@ void sharing_policy_resource(struct resource *ret, struct arena *arena, const st
         const struct sharing_policy *const *policy, size_t n_policies)
 {
         struct unit *units = ARENA_ARRAY(arena, struct unit, n_policies);
+        const struct sharing_section *section;
 
         for (size_t i = 0; i < n_policies; i++)
                 units[i] = policy_unit(arena, inventory, policy[i]);
         qsort(units, n_policies, sizeof(*units), policy_compare_units);
+        section = units[0].shared->section;
         *ret = (struct resource){
                 .name = units[0].name,
                 .base_name = units[0].base_name,
-                .strategy = SHARING_MPS,
-                .provisioning = policy[0]->provisioning,
+                .strategy = section->strategy,
+                .provisioning = section->provisioning,
                 .placement = policy[0]->placement,
-                .fail_requests_greater_than_one = policy[0]->fail_requests_greater_than_one,
-                .daemon_scope = policy[0]->daemon_scope,
-                .tier_limit = policy[0]->tier_limit,
-                .max_per_request = policy[0]->max_per_request,
-                .reserves = policy[0]->provisioning != PROVISIONING_UNIFORM,
+                .fail_requests_greater_than_one = section->fail_requests_greater_than_one,
+                .daemon_scope = section->daemon_scope,
+                .tier_limit = section->tier_limit,
+                .max_per_request = section->max_per_request,
+                .reserves = section->provisioning != PROVISIONING_UNIFORM,
         };
         resource_set_units(ret, arena, units, n_policies);
 }
@@ -233,17 +218,17 @@ static const struct json_field policy_fields[] = {
         JSON_TEXT("unit", struct sharing_policy, unit, name_text, .is_needed = true),
         JSON_UINT("replicas", struct sharing_policy, replicas, 1, PLAN_MAX_DEVICES),
         JSON_UINT("sms", struct sharing_policy, sms, 0, INT32_MAX),
-        JSON_UINT("provisioning", struct sharing_policy, provisioning, 0, PROVISIONING_LAST),
+        JSON_UINT("provisioning", struct sharing_policy, section.provisioning, 0, PROVISIONING_LAST),
         JSON_UINT("placement", struct sharing_policy, placement, 0, PLACEMENT_PREFER_SAME_GPU),
-        JSON_UINT("daemonScope", struct sharing_policy, daemon_scope, 0, DAEMON_SCOPE_NODE),
-        JSON_UINT("tierLimit", struct sharing_policy, tier_limit, 0, MPS_TIER_NAMESPACE),
-        JSON_UINT("guard", struct sharing_policy, guard, 0, GUARD_TERMINATE),
-        JSON_BOOL("failRequestsGreaterThanOne", struct sharing_policy, fail_requests_greater_than_one),
-        JSON_UINT("maxPerRequest", struct sharing_policy, max_per_request, 0, PLAN_MAX_DEVICES),
-        JSON_BOOL("hasMemoryReserve", struct sharing_policy, has_memory_reserve),
-        JSON_UINT("memoryReserveMiB", struct sharing_policy, memory_reserve_mib, 0, INT64_MAX),
-        JSON_UINT("maxThreads", struct sharing_policy, max_threads, 0, 100),
-        JSON_UINT("maxMemoryMiB", struct sharing_policy, max_memory_mib, 0, INT64_MAX),
+        JSON_UINT("daemonScope", struct sharing_policy, section.daemon_scope, 0, DAEMON_SCOPE_NODE),
+        JSON_UINT("tierLimit", struct sharing_policy, section.tier_limit, 0, MPS_TIER_NAMESPACE),
+        JSON_UINT("guard", struct sharing_policy, section.guard, 0, GUARD_TERMINATE),
+        JSON_BOOL("failRequestsGreaterThanOne", struct sharing_policy, section.fail_requests_greater_than_one),
+        JSON_UINT("maxPerRequest", struct sharing_policy, section.max_per_request, 0, PLAN_MAX_DEVICES),
+        JSON_BOOL("hasMemoryReserve", struct sharing_policy, section.has_memory_reserve),
+        JSON_UINT("memoryReserveMiB", struct sharing_policy, section.memory_reserve_mib, 0, INT64_MAX),
+        JSON_UINT("maxThreads", struct sharing_policy, section.max_threads, 0, 100),
+        JSON_UINT("maxMemoryMiB", struct sharing_policy, section.max_memory_mib, 0, INT64_MAX),
         JSON_UINT("memoryMiB", struct sharing_policy, memory_mib, 0, CONFIG_MAX_RESERVE_MIB),
 };
 static const struct json_shape policy_shape = JSON_SHAPE(struct sharing_policy, policy_fields);
@@ -296,7 +281,7 @@ int sharing_policy_read(struct sharing_policy_list *ret, const char *const **ret
                 struct error ignored;
                 struct json_in in = {.arena = arena, .err = &ignored};
 
-                *next = (struct sharing_policy){0};
+                *next = (struct sharing_policy){.section.strategy = SHARING_MPS};
                 json_fields_take(&in, json_array_get(units, i), &policy_shape, next);
                 if (!in.is_bad && !sharing_policy_find(ret, next->resource, next->unit))
                         ret->count++;

@@ -20,19 +20,11 @@ struct sharing_policy {
         const char *base_name;
         const char *unit; /* UUID */
         unsigned int replicas;
-        unsigned int sms; /* provisioning sm; 0: by the replicas */
-        enum provisioning provisioning;
-        enum placement placement;
-        enum daemon_scope daemon_scope;
-        enum mps_tier tier_limit;
-        enum guard_mode guard;
-        bool fail_requests_greater_than_one;
-        unsigned int max_per_request;
-        bool has_memory_reserve;
-        uint64_t memory_reserve_mib;
-        unsigned int max_threads; /* provisioning declared */
-        uint64_t max_memory_mib;
+        unsigned int sms;    /* provisioning sm; 0: by the replicas */
         uint64_t memory_mib; /* of the unit, if NVML does not report it; 0: unknown */
+        enum placement placement;
+        /* what is promised of it; |max_per_request| is that of the resource, and nothing else of it counts */
+        struct sharing_section section;
 };
 
 struct sharing_policy_list {

@@ -10,7 +10,7 @@
 #include "gpu/monitor.h"
 #include "base/io/filewatch.h"
 #include "node/config/settings.h"
-#include "plan/budget.h"
+#include "plan/share.h"
 
 struct own_plan {
         struct mps_process process;
@@ -276,7 +276,7 @@ static void on_standalone_plan(const struct plan *plan, const struct mps_wanted 
                                         .index = unit->index,
                                         .name = known->name,
                                         .daemon = daemon->name,
-                                        .memory_mib = budget_usable_mib(unit),
+                                        .memory_mib = share_usable_mib(unit),
                                         .most_mib = known->limit_mib,
                                         .most_permille = daemon->threads_permille,
                                 };

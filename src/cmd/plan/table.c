@@ -8,7 +8,7 @@
 
 #include "cmd/cli/columns.h"
 #include "cmd/plan/view.h"
-#include "plan/budget.h"
+#include "plan/share.h"
 #include "plan/capability.h"
 #include "plan/allocations.h"
 
@@ -228,7 +228,7 @@ static void table_put_units(const struct look *look, const struct resource *reso
                 columns_add(&columns, "%s", what(unit));
                 add_mib(&columns, unit->memory >> 20, "unknown");
                 add_mib(&columns,
-                        is_mps && resource->provisioning != PROVISIONING_UNIFORM ? budget_reserve_mib(unit) : 0, "-");
+                        is_mps && resource->provisioning != PROVISIONING_UNIFORM ? share_reserve_mib(unit) : 0, "-");
                 add_count(&columns, sm_count(unit));
                 add_count(&columns, unit->shared ? unit->replicas : 0);
                 add_count(&columns, is_mps ? table_clients_of(look, unit) : 0);

@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "node/dra/slices.h"
 #include "plan/allocations.h"
-#include "plan/budget.h"
+#include "plan/share.h"
 #include "plan/capability.h"
 
 static int view_read_count(struct plan_count *ret, const char *word, struct error *err)
@@ -128,7 +128,7 @@ static json_t *unit_json(const struct plan_view *view, const struct resource *re
 
         if (unit->shared && resource->strategy == SHARING_MPS)
                 json_object_update_new(json, json_pack("{s:I, s:s, s:i}", "reserveMiB",
-                                                     has_reserve ? (json_int_t)budget_reserve_mib(unit) : (json_int_t)0,
+                                                     has_reserve ? (json_int_t)share_reserve_mib(unit) : (json_int_t)0,
                                                      "tier", share_promise(plan, resource, unit), "maxClients",
                                                      (int)capability_clients(unit, plan->inventory->driver_version)));
         for (size_t i = 0; unit->shared && i < n_counts; i++)

@@ -4,7 +4,7 @@
  * The rule:
  *
  *   1. An entry is wanted from the agent's request, or from the agent's list of allocations, until it is released, or
- *      until it is missing in that list. The ledger alone decides that (node/ledger/granted.h).
+ *      until it is missing in that list. The ledger alone decides that (node/ledger/ledger.c).
  *   2. It exists if it was created in the current process of its daemon.
  *   3. As soon as that process accepts commands, what is wanted and does not exist is created; what exists and is not
  *      wanted is removed; what is neither is forgotten.

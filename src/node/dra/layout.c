@@ -11,9 +11,8 @@
 
 #include "base/macro.h"
 #include "node/dra/candidates.h"
-#include "plan/budget.h"
-#include "plan/capability.h"
 #include "plan/share.h"
+#include "plan/capability.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define TIMESLICE_SUFFIX "-timeslice"
@@ -365,7 +364,7 @@ static uint64_t usable_mib(const struct dra_options *options, const struct dra_u
         const struct mig_attributes *of = &unit->attributes;
         uint64_t reserve = options->config.has_memory_reserve
                                    ? options->config.memory_reserve_mib
-                                   : budget_estimated_reserve_mib(unit->gpu, unit->mig != NULL);
+                                   : share_estimated_reserve_mib(unit->gpu, unit->mig != NULL);
         uint64_t usable = unit->total_mib > reserve ? unit->total_mib - reserve : 0;
 
         return of->compute_slices > 0 && of->compute_slices < of->gpu_slices
@@ -387,7 +386,7 @@ static const char *mps_obstacle(const struct builder *builder, const struct dra_
                 return "not offered by MPS: NVML does not report its memory; set memory of the section dra";
         if (capability_is_before_volta(unit->gpu))
                 return "not offered by MPS: GPUs before Volta hold no limits";
-        if (usable_mib(builder->options, unit) / parts <= BUDGET_LEAST_SHARE_MIB)
+        if (usable_mib(builder->options, unit) / parts <= SHARE_LEAST_MIB)
                 return "not offered by MPS: too little memory";
         if (layout_clients_of(builder, unit) < parts)
                 return "not offered by MPS: it takes fewer clients than shares";
@@ -426,8 +425,8 @@ static void add_shared(struct builder *builder, const struct dra_unit *unit)
                                 .value = usable * MIB,
                                 .is_binary = true,
                                 .has_policy = true,
-                                .preset = MAX(MIN(preset, usable), BUDGET_LEAST_SHARE_MIB) * MIB,
-                                .min = BUDGET_LEAST_SHARE_MIB * MIB,
+                                .preset = MAX(MIN(preset, usable), SHARE_LEAST_MIB) * MIB,
+                                .min = SHARE_LEAST_MIB * MIB,
                                 .max = usable * MIB,
                                 .step = MIB},
                         capacity_for_many(DRA_CAPACITY_THREADS, 100, options->config.default_thread_percentage),

@@ -78,8 +78,8 @@ static char *say_health(bool is_usable)
         return borrow(is_usable ? "Healthy" : "Unhealthy");
 }
 
-struct rpc_message *convert_device_list(const struct resource *resource, const bool *usable, const char *const *retired,
-        const bool *retired_usable, size_t n_retired)
+struct rpc_message *convert_device_list(
+        const struct resource *resource, const bool *usable, const struct convert_retired *retired, size_t n_retired)
 {
         V1beta1__ListAndWatchResponse response = V1BETA1__LIST_AND_WATCH_RESPONSE__INIT;
         size_t count = resource->n_devices + n_retired;
@@ -107,8 +107,8 @@ struct rpc_message *convert_device_list(const struct resource *resource, const b
                         if (resource->units[device->unit].gpu->numa_node >= 0)
                                 devices[i].topology = &numas[device->unit].topology;
                 } else {
-                        devices[i].id = borrow(retired[i - resource->n_devices]);
-                        devices[i].health = say_health(retired_usable[i - resource->n_devices]);
+                        devices[i].id = retired[i - resource->n_devices].id;
+                        devices[i].health = say_health(retired[i - resource->n_devices].usable);
                 }
         }
         message = protobuf_pack(&response.base);

@@ -32,9 +32,15 @@ struct rpc_message *convert_empty(void);
 struct rpc_message *convert_options(bool asks_at_start);
 struct rpc_message *convert_register_request(const char *endpoint, const char *resource_name, bool asks_at_start);
 
-/* |usable| is by device; |retired| ids follow the resource's devices, with their own flags. */
-struct rpc_message *convert_device_list(const struct resource *resource, const bool *usable, const char *const *retired,
-        const bool *retired_usable, size_t n_retired);
+/* An id that the resource does not have any more. */
+struct convert_retired {
+        char *id;
+        bool usable; /* it is of a draining unit */
+};
+
+/* |usable| is by device; |retired| ids follow the resource's devices. */
+struct rpc_message *convert_device_list(
+        const struct resource *resource, const bool *usable, const struct convert_retired *retired, size_t n_retired);
 
 int convert_allocate_request(struct container_ids **ret, size_t *ret_count, struct arena *arena, const uint8_t *bytes,
         size_t size, struct error *err) MUST_USE;

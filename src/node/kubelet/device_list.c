@@ -2,15 +2,13 @@
 
 #include <string.h>
 
-#include "node/kubelet/convert.h"
-
 void device_list_done(struct device_list *list)
 {
         for (size_t i = 0; i < list->n_retired; i++)
-                free(list->retired[i]);
+                free(list->retired[i].id);
         free(list->retired);
-        free(list->retired_usable);
         free(list->healthy);
+        free(list->fell);
         free(list->usable);
         *list = (struct device_list)DEVICE_LIST_INIT;
 }
@@ -31,7 +29,8 @@ static void retire(struct device_list *list, const struct resource *previous, co
         list->retired = xrealloc(list->retired, (list->n_retired + count) * sizeof(*list->retired));
         for (size_t i = 0; i < previous->n_devices; i++)
                 if (!map_find(&resource->by_id, previous->devices[i].id))
-                        list->retired[list->n_retired++] = xstrdup(previous->devices[i].id);
+                        list->retired[list->n_retired++] =
+                                (struct convert_retired){xstrdup(previous->devices[i].id), false};
 }
 
 /* An id that is in use again is not retired any more. */
@@ -40,8 +39,8 @@ static void remove_from_retired(struct device_list *list, const struct resource 
         size_t kept = 0;
 
         for (size_t i = 0; i < list->n_retired; i++) {
-                if (map_find(&resource->by_id, list->retired[i]))
-                        free(list->retired[i]);
+                if (map_find(&resource->by_id, list->retired[i].id))
+                        free(list->retired[i].id);
                 else
                         list->retired[kept++] = list->retired[i];
         }
@@ -59,7 +58,7 @@ static void device_list_add_draining(struct device_list *list, const struct reso
         if (resource->n_draining == 0)
                 return;
         for (size_t i = 0; i < list->n_retired; i++)
-                map_add(&known, list->retired[i], list);
+                map_add(&known, list->retired[i].id, list);
         for (size_t i = 0; i < resource->n_draining; i++) {
                 const struct resource *draining = &resource->draining[i];
 
@@ -69,7 +68,7 @@ static void device_list_add_draining(struct device_list *list, const struct reso
                         const char *id = draining->devices[j].id;
 
                         if (!map_find(&resource->by_id, id) && map_add(&known, id, list))
-                                list->retired[list->n_retired++] = xstrdup(id);
+                                list->retired[list->n_retired++] = (struct convert_retired){xstrdup(id), false};
                 }
         }
 }
@@ -81,14 +80,14 @@ static void device_list_forget_oldest(struct device_list *list, size_t n_devices
         size_t excess = list->n_retired > room ? list->n_retired - room : 0;
 
         for (size_t i = 0; i < excess; i++)
-                free(list->retired[i]);
+                free(list->retired[i].id);
         list->n_retired -= excess;
         if (excess)
                 memmove(list->retired, list->retired + excess, list->n_retired * sizeof(*list->retired));
 }
 
-bool device_list_update(struct device_list *list, const struct resource *resource, device_list_health_fn *health,
-        void *data, const bool *unavailable)
+bool device_list_update(struct device_list *list, const struct resource *resource, const struct unit_health *health,
+        const bool *unavailable)
 {
         const struct resource *previous = list->resource;
         bool changed = !previous || !resource_is_same(previous, resource);
@@ -99,18 +98,18 @@ bool device_list_update(struct device_list *list, const struct resource *resourc
                 remove_from_retired(list, resource);
                 device_list_add_draining(list, resource);
                 device_list_forget_oldest(list, resource->n_devices);
-                free(list->retired_usable);
                 free(list->healthy);
+                free(list->fell);
                 free(list->usable);
-                list->retired_usable = xcalloc(list->n_retired, sizeof(*list->retired_usable));
                 list->healthy = xcalloc(resource->n_units, sizeof(*list->healthy));
+                list->fell = xcalloc(resource->n_units, sizeof(*list->fell));
                 list->usable = xcalloc(resource->n_devices, sizeof(*list->usable));
         }
         list->resource = resource;
-        return device_list_refresh(list, health, data, unavailable) || changed;
+        return device_list_refresh(list, health, unavailable) || changed;
 }
 
-static bool is_in_use(const struct resource *resource, const char *id, device_list_health_fn *health, void *data)
+static bool is_in_use(const struct resource *resource, const char *id, const struct unit_health *health)
 {
         for (size_t i = 0; i < resource->n_draining; i++) {
                 const struct resource *draining = &resource->draining[i];
@@ -118,18 +117,22 @@ static bool is_in_use(const struct resource *resource, const char *id, device_li
 
                 if (device)
                         return draining->unavailable && !draining->unavailable[device - draining->devices] &&
-                               health(&draining->units[device->unit], data);
+                               !unit_health_find(health, draining->units[device->unit].uuid);
         }
         return false;
 }
 
-bool device_list_refresh(struct device_list *list, device_list_health_fn *health, void *data, const bool *unavailable)
+bool device_list_refresh(struct device_list *list, const struct unit_health *health, const bool *unavailable)
 {
         const struct resource *resource = list->resource;
         bool changed = false;
 
-        for (size_t i = 0; resource && i < resource->n_units; i++)
-                list->healthy[i] = health(&resource->units[i], data);
+        for (size_t i = 0; resource && i < resource->n_units; i++) {
+                bool healthy = !unit_health_find(health, resource->units[i].uuid);
+
+                list->fell[i] = list->healthy[i] && !healthy;
+                list->healthy[i] = healthy;
+        }
         for (size_t i = 0; resource && i < resource->n_devices; i++) {
                 bool usable = list->healthy[resource->devices[i].unit] && !(unavailable && unavailable[i]) &&
                               !(resource->unavailable && resource->unavailable[i]);
@@ -138,10 +141,10 @@ bool device_list_refresh(struct device_list *list, device_list_health_fn *health
                 list->usable[i] = usable;
         }
         for (size_t i = 0; resource && i < list->n_retired; i++) {
-                bool usable = is_in_use(resource, list->retired[i], health, data);
+                bool usable = is_in_use(resource, list->retired[i].id, health);
 
-                changed = changed || usable != list->retired_usable[i];
-                list->retired_usable[i] = usable;
+                changed = changed || usable != list->retired[i].usable;
+                list->retired[i].usable = usable;
         }
         return changed;
 }
@@ -151,7 +154,7 @@ struct device_list_counts device_list_count(const struct device_list *list)
         struct device_list_counts counts = {0};
 
         for (size_t i = 0; i < list->n_retired; i++)
-                if (list->retired_usable[i])
+                if (list->retired[i].usable)
                         counts.healthy++;
                 else
                         counts.unhealthy++;
@@ -168,6 +171,5 @@ struct device_list_counts device_list_count(const struct device_list *list)
 
 struct rpc_message *device_list_pack(const struct device_list *list)
 {
-        return convert_device_list(list->resource, list->usable, (const char *const *)list->retired,
-                list->retired_usable, list->n_retired);
+        return convert_device_list(list->resource, list->usable, list->retired, list->n_retired);
 }

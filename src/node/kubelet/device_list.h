@@ -13,15 +13,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "net/rpc/message.h"
-#include "plan/plan.h"
+#include "gpu/unit_health.h"
+#include "node/kubelet/convert.h"
 
 struct device_list {
         const struct resource *resource; /* borrowed; NULL before the first update */
         bool *healthy;                   /* by unit */
+        bool *fell;                      /* by unit: it was healthy before the last refresh, and is not now */
         bool *usable;                    /* by device: its unit is healthy, and it is not unavailable */
-        char **retired;
-        bool *retired_usable; /* by position in |retired|: ids of a draining unit that are still usable */
+        struct convert_retired *retired;
         size_t n_retired;
 };
 
@@ -30,20 +30,17 @@ struct device_list {
                 0                                                                                                      \
         }
 
-/* True if the unit with this UUID can be used now. */
-typedef bool device_list_health_fn(const struct unit *unit, void *data);
-
 void device_list_done(struct device_list *list);
 
 /*
  * Replaces the resource; the previous one must stay valid during the call. |unavailable| has the unavailable ids by
  * position in resource->devices, or is NULL: none. True if kubelet must get a new list.
  */
-bool device_list_update(struct device_list *list, const struct resource *resource, device_list_health_fn *health,
-        void *data, const bool *unavailable);
+bool device_list_update(struct device_list *list, const struct resource *resource, const struct unit_health *health,
+        const bool *unavailable);
 
-/* Asks for the health of every unit again. True if kubelet must get a new list. */
-bool device_list_refresh(struct device_list *list, device_list_health_fn *health, void *data, const bool *unavailable);
+/* Reads the health of every unit again. True if kubelet must get a new list. */
+bool device_list_refresh(struct device_list *list, const struct unit_health *health, const bool *unavailable);
 
 /* Each id is counted once; the sum is the capacity that kubelet reports. */
 struct device_list_counts {

@@ -6,21 +6,11 @@
 #include "base/hash.h"
 #include "base/map.h"
 
-/* One container's devices of one resource. */
-struct held_devices {
-        struct holder holder;
-        const char *resource;
-        const char **devices;
-        size_t n_devices;
-        const char *answer; /* or NULL */
-        bool is_disputed;   /* a container of the same name, of another pod, has a device of it, too */
-};
-
 struct holders {
         struct arena arena;
-        struct held_devices *all;
+        struct holder *all;
         size_t n_all;
-        struct map by_device; /* "<resource>\n<id>" → struct held_devices * */
+        struct map by_device; /* "<resource>\n<id>" → struct holder * */
         struct map entries;   /* checkpoint entries: "<pod UID>\n<container>\n<resource>" → LISTED or OVER */
         struct map pods;      /* UIDs in the checkpoint */
         size_t n_twice;       /* devices of two pods in the list */
@@ -34,14 +24,13 @@ static const char *holders_key_of(struct arena *arena, const char *resource, con
         return arena_printf(arena, "%s\n%s", resource, device);
 }
 
-static void holders_add_device(struct holders *holders, struct held_devices *held, const char *device)
+static void holders_add_device(struct holders *holders, struct holder *held, const char *device)
 {
         held->devices[held->n_devices++] = arena_strdup(&holders->arena, device);
         map_add(&holders->by_device, holders_key_of(&holders->arena, held->resource, device), held);
 }
 
-static struct held_devices *kubelet_holders_find(
-        const struct holders *holders, const char *resource, const char *device)
+static struct holder *find_first_holder(const struct holders *holders, const char *resource, const char *device)
 {
         const size_t before = strlen(resource);
         const size_t after = strlen(device);
@@ -67,11 +56,11 @@ static bool is_new_resource(const struct pod_container *container, size_t positi
 
 static void add_listed(struct holders *holders, const struct pod_container *container, const char *resource)
 {
-        struct held_devices *held = &holders->all[holders->n_all++];
+        struct holder *held = &holders->all[holders->n_all++];
 
-        held->holder.pod_namespace = arena_strdup(&holders->arena, container->pod_namespace);
-        held->holder.pod = arena_strdup(&holders->arena, container->pod);
-        held->holder.container = arena_strdup(&holders->arena, container->container);
+        held->pod_namespace = arena_strdup(&holders->arena, container->pod_namespace);
+        held->pod = arena_strdup(&holders->arena, container->pod);
+        held->container = arena_strdup(&holders->arena, container->container);
         held->resource = arena_strdup(&holders->arena, resource);
         held->devices = ARENA_ARRAY(&holders->arena, const char *, container->n_devices);
         for (size_t i = 0; i < container->n_devices; i++)
@@ -114,28 +103,27 @@ static bool is_of_one_pod(const struct holder *a, const struct holder *b)
 }
 
 /* The one that has the device, too, of another pod and earlier in the list; NULL: none. */
-static struct held_devices *holders_find_first(
-        const struct holders *holders, const struct held_devices *held, size_t position)
+static struct holder *holders_find_first(const struct holders *holders, const struct holder *held, size_t position)
 {
-        struct held_devices *first = kubelet_holders_find(holders, held->resource, held->devices[position]);
+        struct holder *first = find_first_holder(holders, held->resource, held->devices[position]);
 
-        return first == held || is_of_one_pod(&first->holder, &held->holder) ? NULL : first;
+        return first == held || is_of_one_pod(first, held) ? NULL : first;
 }
 
 /* Before the checkpoint is added: all are of the list. */
 static void find_twice(struct holders *holders)
 {
         for (size_t i = 0; i < holders->n_all; i++) {
-                struct held_devices *held = &holders->all[i];
+                struct holder *held = &holders->all[i];
 
                 for (size_t j = 0; j < held->n_devices; j++) {
-                        struct held_devices *first = holders_find_first(holders, held, j);
+                        struct holder *first = holders_find_first(holders, held, j);
 
                         if (!first)
                                 continue;
                         holders->n_twice++;
-                        held->holder.is_second = true;
-                        if (strcmp(first->holder.container, held->holder.container) == 0)
+                        held->is_second = true;
+                        if (strcmp(first->container, held->container) == 0)
                                 first->is_disputed = held->is_disputed = true;
                 }
         }
@@ -143,7 +131,7 @@ static void find_twice(struct holders *holders)
 
 /* ---- the checkpoint ---- */
 
-static bool holders_has_device(const struct held_devices *held, const char *device)
+static bool holders_has_device(const struct holder *held, const char *device)
 {
         for (size_t i = 0; i < held->n_devices; i++)
                 if (strcmp(held->devices[i], device) == 0)
@@ -152,27 +140,26 @@ static bool holders_has_device(const struct held_devices *held, const char *devi
 }
 
 /* Where a device has two holders, only the first is found by it. */
-static struct held_devices *find_second(const struct holders *holders, const struct checkpoint_entry *entry)
+static struct holder *find_second(const struct holders *holders, const struct checkpoint_entry *entry)
 {
         for (size_t i = 0; i < holders->n_all; i++) {
-                struct held_devices *held = &holders->all[i];
+                struct holder *held = &holders->all[i];
 
-                if (held->holder.is_second && strcmp(held->resource, entry->resource) == 0 &&
-                        strcmp(held->holder.container, entry->container) == 0 &&
-                        holders_has_device(held, entry->devices[0]))
+                if (held->is_second && strcmp(held->resource, entry->resource) == 0 &&
+                        strcmp(held->container, entry->container) == 0 && holders_has_device(held, entry->devices[0]))
                         return held;
         }
         return NULL;
 }
 
 /* The container in the list that the entry is about: they have a device in common. */
-static struct held_devices *find_listed(const struct holders *holders, const struct checkpoint_entry *entry)
+static struct holder *find_listed(const struct holders *holders, const struct checkpoint_entry *entry)
 {
         for (size_t i = 0; i < entry->n_devices; i++) {
-                struct held_devices *held = kubelet_holders_find(holders, entry->resource, entry->devices[i]);
+                struct holder *held = find_first_holder(holders, entry->resource, entry->devices[i]);
 
                 /* A later container may have the devices of an init container that has ended. */
-                if (held && held->holder.container && strcmp(held->holder.container, entry->container) == 0)
+                if (held && held->container && strcmp(held->container, entry->container) == 0)
                         return held;
         }
         return holders->n_twice && entry->n_devices ? find_second(holders, entry) : NULL;
@@ -181,10 +168,10 @@ static struct held_devices *find_listed(const struct holders *holders, const str
 static void add_unlisted(
         struct holders *holders, const struct checkpoint_entry *entry, const char *pod_uid, bool is_doubtful)
 {
-        struct held_devices *held = &holders->all[holders->n_all++];
+        struct holder *held = &holders->all[holders->n_all++];
 
-        held->holder.pod_uid = pod_uid;
-        held->holder.is_doubtful = is_doubtful;
+        held->pod_uid = pod_uid;
+        held->is_doubtful = is_doubtful;
         held->answer = arena_strdup(&holders->arena, entry->answer);
         held->resource = arena_strdup(&holders->arena, entry->resource);
         held->devices = ARENA_ARRAY(&holders->arena, const char *, entry->n_devices);
@@ -217,14 +204,14 @@ static void add_uids(struct holders *holders, const struct checkpoint *checkpoin
 {
         for (size_t i = 0; i < checkpoint->n_entries; i++) {
                 const struct checkpoint_entry *entry = &checkpoint->entries[i];
-                struct held_devices *listed = find_listed(holders, entry);
+                struct holder *listed = find_listed(holders, entry);
                 const char *pod_uid = arena_strdup(&holders->arena, entry->pod_uid);
 
                 map_add(&holders->pods, pod_uid, holders);
                 if (!listed)
                         continue;
                 if (!listed->is_disputed) {
-                        listed->holder.pod_uid = pod_uid;
+                        listed->pod_uid = pod_uid;
                         listed->answer = arena_strdup(&holders->arena, entry->answer);
                 }
                 holders_note(holders, entry, LISTED);
@@ -266,7 +253,7 @@ struct holders *holders_new(
 
         for (size_t i = 0; i < list->n_containers; i++)
                 most += list->containers[i].n_devices;
-        holders->all = ARENA_ARRAY(&holders->arena, struct held_devices, most);
+        holders->all = ARENA_ARRAY(&holders->arena, struct holder, most);
         add_list(holders, list);
         find_twice(holders);
         if (checkpoint)
@@ -288,9 +275,7 @@ struct holders *holders_free(struct holders *holders)
 
 const struct holder *holders_find(const struct holders *holders, const char *resource, const char *device)
 {
-        const struct held_devices *held = kubelet_holders_find(holders, resource, device);
-
-        return held ? &held->holder : NULL;
+        return find_first_holder(holders, resource, device);
 }
 
 size_t holders_twice(const struct holders *holders, struct arena *arena, const struct holders_twice **ret)
@@ -299,14 +284,13 @@ size_t holders_twice(const struct holders *holders, struct arena *arena, const s
         size_t count = 0;
 
         for (size_t i = 0; i < holders->n_all; i++) {
-                const struct held_devices *held = &holders->all[i];
+                const struct holder *held = &holders->all[i];
 
-                for (size_t j = 0; held->holder.is_second && j < held->n_devices; j++) {
-                        const struct held_devices *first = holders_find_first(holders, held, j);
+                for (size_t j = 0; held->is_second && j < held->n_devices; j++) {
+                        const struct holder *first = holders_find_first(holders, held, j);
 
                         if (first)
-                                twice[count++] = (struct holders_twice){
-                                        held->resource, held->devices[j], &first->holder, &held->holder};
+                                twice[count++] = (struct holders_twice){held->resource, held->devices[j], first, held};
                 }
         }
         *ret = twice;
@@ -327,9 +311,9 @@ size_t holders_doubtful(const struct holders *holders, struct arena *arena, cons
         size_t count = 0;
 
         for (size_t i = 0; i < holders->n_all; i++) {
-                const struct held_devices *held = &holders->all[i];
+                const struct holder *held = &holders->all[i];
 
-                if (held->holder.is_doubtful && !holders_is_named(names, count, held->resource))
+                if (held->is_doubtful && !holders_is_named(names, count, held->resource))
                         names[count++] = arena_strdup(arena, held->resource);
         }
         *ret = names;
@@ -341,7 +325,7 @@ uint64_t holders_doubt(const struct holders *holders)
         uint64_t sum = 0;
 
         for (size_t i = 0; i < holders->n_all; i++) {
-                const struct holder *holder = &holders->all[i].holder;
+                const struct holder *holder = &holders->all[i];
                 uint64_t hash = HASH_INIT;
 
                 if (!holder->is_doubtful)
@@ -359,12 +343,12 @@ const struct map *holders_pods(const struct holders *holders)
 
 /* Its devices without those that another pod, the first of the two, has as well. */
 static struct allocations_held own_devices(
-        const struct holders *holders, const struct held_devices *held, struct arena *arena)
+        const struct holders *holders, const struct holder *held, struct arena *arena)
 {
         struct allocations_held own = {.devices = held->devices, .n_devices = held->n_devices, .answer = held->answer};
         const char **devices;
 
-        if (!held->holder.is_second)
+        if (!held->is_second)
                 return own;
         own.devices = devices = ARENA_ARRAY(arena, const char *, held->n_devices);
         own.n_devices = 0;
@@ -403,9 +387,9 @@ size_t holders_all(const struct holders *holders, struct arena *arena, size_t n_
         *ret = ARENA_ARRAY(arena, struct rollout_held, count);
         count = 0;
         for (size_t i = 0; i < holders->n_all; i++) {
-                const struct held_devices *held = &holders->all[i];
-                const char *holder = say_holder(arena, &held->holder);
-                const char *pod_uid = held->holder.pod_uid ? arena_strdup(arena, held->holder.pod_uid) : NULL;
+                const struct holder *held = &holders->all[i];
+                const char *holder = say_holder(arena, held);
+                const char *pod_uid = held->pod_uid ? arena_strdup(arena, held->pod_uid) : NULL;
 
                 for (size_t j = 0; j < held->n_devices; j++)
                         (*ret)[count++] = (struct rollout_held){.resource = arena_strdup(arena, held->resource),
@@ -416,13 +400,8 @@ size_t holders_all(const struct holders *holders, struct arena *arena, size_t n_
         return count;
 }
 
-size_t holders_containers(const struct holders *holders, struct arena *arena, const struct holder_devices **ret)
+size_t holders_containers(const struct holders *holders, const struct holder **ret)
 {
-        struct holder_devices *containers = ARENA_ARRAY(arena, struct holder_devices, holders->n_all);
-
-        for (size_t i = 0; i < holders->n_all; i++)
-                containers[i] = (struct holder_devices){&holders->all[i].holder, holders->all[i].resource,
-                        holders->all[i].devices, holders->all[i].n_devices};
-        *ret = containers;
+        *ret = holders->all;
         return holders->n_all;
 }

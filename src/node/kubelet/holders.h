@@ -27,13 +27,19 @@
 #include "plan/allocations.h"
 #include "plan/rollout.h"
 
+/* One container's devices of one resource. */
 struct holder {
         const char *pod_namespace; /* NULL, like the next two, for an init container that the list does not have */
         const char *pod;
         const char *container;
         const char *pod_uid; /* NULL: the checkpoint does not have it */
         bool is_doubtful;
-        bool is_second; /* one of its devices is that of another pod, too, which is the first of the two */
+        bool is_second;   /* one of its devices is that of another pod, too, which is the first of the two */
+        bool is_disputed; /* a container of the same name, of another pod, has a device of it, too */
+        const char *resource;
+        const char **devices;
+        size_t n_devices;
+        const char *answer; /* in kubelet's record, or NULL */
 };
 
 struct holders;
@@ -77,16 +83,8 @@ const struct map *holders_pods(const struct holders *holders);
 /* All held devices, of all resources, in |arena|. |*ret| has room for |n_more| besides. */
 size_t holders_all(const struct holders *holders, struct arena *arena, size_t n_more, struct rollout_held **ret);
 
-/* The devices of one resource that one container holds. */
-struct holder_devices {
-        const struct holder *holder;
-        const char *resource;
-        const char *const *devices;
-        size_t n_devices;
-};
-
-/* All containers, once for each resource that they hold, in |arena|; what they point to is the holders'. */
-size_t holders_containers(const struct holders *holders, struct arena *arena, const struct holder_devices **ret);
+/* All containers, once for each resource that they hold, in an array of the holders'. */
+size_t holders_containers(const struct holders *holders, const struct holder **ret);
 
 /* The devices of one resource that containers hold, in |arena|. What two pods hold, the first has. */
 size_t holders_of(

@@ -12,7 +12,6 @@
 #include "base/log.h"
 #include "node/kubelet/convert.h"
 #include "node/kubelet/requests.h"
-#include "node/kubelet/starts.h"
 #include "net/rpc/client.h"
 #include "net/rpc/server.h"
 #include "plan/mps_limits.h"
@@ -28,7 +27,6 @@ struct plugin {
         struct registration registration;
         uv_timer_t timer;
         unsigned int servers_made;
-        bool asks_at_start; /* kubelet must call PreStartContainer */
 
         struct rpc_server *server; /* NULL: none */
         struct list streams;       /* open ListAndWatch calls */
@@ -55,17 +53,15 @@ static void plugin_step(struct plugin *plugin, enum registration_event event);
 
 /* ---- the service ---- */
 
-static void handle_options(struct rpc_call *call, const uint8_t *message UNUSED, size_t size UNUSED, void *context)
+/* The context of each handler, which is that of the requests: they answer most calls. */
+static struct plugin *plugin_of(void *context)
 {
-        requests_finish_call(call, convert_options(((struct plugin *)context)->asks_at_start));
+        return container_of(context, struct plugin, requests);
 }
 
-static void handle_pre_start(struct rpc_call *call, const uint8_t *message, size_t size, void *context)
+static void handle_options(struct rpc_call *call, const uint8_t *message UNUSED, size_t size UNUSED, void *context)
 {
-        struct plugin *plugin = context;
-
-        /* A kubelet with the earlier options may still call this; then nothing needs to be created. */
-        starts_answer(plugin->asks_at_start ? plugin->place->broker : NULL, plugin->name, call, message, size);
+        requests_finish_call(call, convert_options(requests_ask_at_start(context)));
 }
 
 static void on_stream_ended(struct rpc_call *call UNUSED, void *data)
@@ -122,7 +118,7 @@ static void end_stream(struct plugin *plugin UNUSED, struct rpc_call *call)
 static void handle_list_and_watch(
         struct rpc_call *call, const uint8_t *message UNUSED, size_t size UNUSED, void *context)
 {
-        struct plugin *plugin = context;
+        struct plugin *plugin = plugin_of(context);
         struct stream *stream = xcalloc(1, sizeof(*stream));
 
         stream->plugin = plugin;
@@ -137,22 +133,12 @@ static void handle_list_and_watch(
         plugin_step(plugin, REGISTRATION_WATCH_OPENED);
 }
 
-static void handle_prefer(struct rpc_call *call, const uint8_t *message, size_t size, void *context)
-{
-        requests_prefer(&((struct plugin *)context)->requests, call, message, size);
-}
-
-static void handle_allocate(struct rpc_call *call, const uint8_t *message, size_t size, void *context)
-{
-        requests_allocate(&((struct plugin *)context)->requests, call, message, size);
-}
-
 static const struct rpc_method methods[] = {
-        {"/v1beta1.DevicePlugin/Allocate", handle_allocate},
-        {"/v1beta1.DevicePlugin/GetPreferredAllocation", handle_prefer},
+        {"/v1beta1.DevicePlugin/Allocate", requests_allocate},
+        {"/v1beta1.DevicePlugin/GetPreferredAllocation", requests_prefer},
         {"/v1beta1.DevicePlugin/ListAndWatch", handle_list_and_watch},
         {"/v1beta1.DevicePlugin/GetDevicePluginOptions", handle_options},
-        {"/v1beta1.DevicePlugin/PreStartContainer", handle_pre_start},
+        {"/v1beta1.DevicePlugin/PreStartContainer", requests_start},
 };
 
 /* ---- registration ---- */
@@ -197,7 +183,7 @@ static int listen_on_new_socket(struct plugin *plugin, struct error *err)
         _free_ char *path = xasprintf("%s/" PLUGIN_SOCKET_PREFIX "%s-%" PRIx64 "-%u.sock", plugin->place->directory,
                 slash ? slash + 1 : plugin->name, plugin->place->incarnation, ++plugin->servers_made);
         struct rpc_server_options options = {
-                .service = {.methods = methods, .n_methods = ARRAY_SIZE(methods), .context = plugin},
+                .service = {.methods = methods, .n_methods = ARRAY_SIZE(methods), .context = &plugin->requests},
         };
 
         if (rpc_server_new(&plugin->server, plugin->place->loop, path, &options, err) < 0)
@@ -216,7 +202,8 @@ static int call_register(struct plugin *plugin, struct error *err)
 
         if (rpc_client_new(&plugin->client, plugin->place->loop, plugin->place->kubelet_socket, &options, err) < 0)
                 return -1;
-        request = convert_register_request(strrchr(path, '/') + 1, plugin->name, plugin->asks_at_start);
+        request = convert_register_request(
+                strrchr(path, '/') + 1, plugin->name, requests_ask_at_start(&plugin->requests));
         rpc_client_call(plugin->client, NULL, "/v1beta1.Registration/Register", request, REGISTER_TIMEOUT_MS, &handlers,
                 plugin);
         rpc_message_unref(request);
@@ -285,8 +272,8 @@ static void plugin_on_timeout(uv_timer_t *timer)
 static void plugin_step(struct plugin *plugin, enum registration_event event)
 {
         enum registration_state previous = plugin->registration.state;
-        struct registration_action action = registration_step(
-                &plugin->registration, event, (int64_t)uv_now(plugin->place->loop), (uint32_t)(uv_hrtime() >> 8));
+        struct registration_action action =
+                registration_step(&plugin->registration, event, (int64_t)uv_now(plugin->place->loop), backoff_random());
         enum registration_state after = plugin->registration.state;
 
         if (previous != after)
@@ -300,10 +287,11 @@ static void plugin_step(struct plugin *plugin, enum registration_event event)
         if (action.command == REGISTRATION_CLOSE &&
                 (event == REGISTRATION_WATCH_LOST || event == REGISTRATION_REGISTER_OK))
                 log_warn("kubelet closed the device list, registering again", LOG_STR("resource", plugin->name),
-                        LOG_UINT("times", plugin->registration.failures + 1));
+                        LOG_UINT("times", plugin->registration.backoff.failures + 1));
         if (action.command == REGISTRATION_CLOSE && event == REGISTRATION_TIMEOUT)
                 log_warn("kubelet answered Register and did not open ListAndWatch, registering again",
-                        LOG_STR("resource", plugin->name), LOG_UINT("times", plugin->registration.failures + 1));
+                        LOG_STR("resource", plugin->name),
+                        LOG_UINT("times", plugin->registration.backoff.failures + 1));
         if (previous != after)
                 uv_timer_stop(&plugin->timer);
         if (action.timeout_ms)
@@ -372,52 +360,28 @@ bool plugin_repeat(struct plugin *plugin)
         return true;
 }
 
-/* Wraps the health callback to log the units that become unhealthy, when kubelet has the list. */
-struct question {
-        const struct plugin *plugin;
-        device_list_health_fn *health;
-        void *data;
-        const struct unit **unhealthy;
-        size_t n_unhealthy;
-};
-
-static bool plugin_ask_health(const struct unit *unit, void *data)
+/* One line per unit, even if it has thousands of replicas, when kubelet has the list. */
+static void log_unhealthy(const struct plugin *plugin)
 {
-        struct question *question = data;
-        const struct device_list *list = &question->plugin->list;
-        bool healthy = question->health(unit, question->data);
-        bool is_own = !healthy && resource_find_unit(list->resource, unit->uuid) == unit; /* otherwise it is draining */
+        const struct resource *resource = plugin->list.resource;
 
-        if (is_own && list->healthy[unit - list->resource->units])
-                question->unhealthy[question->n_unhealthy++] = unit;
-        return healthy;
+        for (size_t i = 0; resource && i < resource->n_units; i++)
+                if (plugin->list.fell[i])
+                        log_text(LOG_WARN, "'%s' device marked unhealthy: %s", plugin->name, resource->units[i].uuid);
 }
 
-/* One line per unit, even if it has thousands of replicas. */
-static void log_unhealthy(const struct question *question)
+void plugin_set_resource(struct plugin *plugin, const struct plan *plan, const struct resource *resource)
 {
-        for (size_t i = 0; i < question->n_unhealthy; i++)
-                log_text(LOG_WARN, "'%s' device marked unhealthy: %s", question->plugin->name,
-                        question->unhealthy[i]->uuid);
-}
-
-void plugin_set_resource(struct plugin *plugin, const struct plan *plan, const struct resource *resource,
-        device_list_health_fn *health, void *data)
-{
-        _free_ const struct unit **unhealthy = xcalloc(resource->n_units, sizeof(*unhealthy));
-        struct question question = {.plugin = plugin, .health = health, .data = data, .unhealthy = unhealthy};
-
-        plugin->asks_at_start = mps_limits_at_start(plan, resource);
         requests_set_resource(&plugin->requests, plan, resource);
-        if (device_list_update(&plugin->list, resource, plugin_ask_health, &question,
-                    requests_unavailable(&plugin->requests, resource)))
+        if (device_list_update(
+                    &plugin->list, resource, plugin->place->health, requests_unavailable(&plugin->requests, resource)))
                 publish(plugin);
-        log_unhealthy(&question);
+        log_unhealthy(plugin);
 }
 
 bool plugin_has_same_options(const struct plugin *plugin, const struct plan *plan, const struct resource *resource)
 {
-        return plugin->asks_at_start == mps_limits_at_start(plan, resource);
+        return requests_ask_at_start(&plugin->requests) == mps_limits_at_start(plan, resource);
 }
 
 void plugin_forget_previous(struct plugin *plugin)
@@ -425,16 +389,12 @@ void plugin_forget_previous(struct plugin *plugin)
         requests_forget_previous(&plugin->requests);
 }
 
-void plugin_refresh(struct plugin *plugin, device_list_health_fn *health, void *data)
+void plugin_refresh(struct plugin *plugin)
 {
-        const size_t n_units = plugin->list.resource ? plugin->list.resource->n_units : 0;
-        _free_ const struct unit **unhealthy = xcalloc(n_units, sizeof(*unhealthy));
-        struct question question = {.plugin = plugin, .health = health, .data = data, .unhealthy = unhealthy};
-
-        if (device_list_refresh(&plugin->list, plugin_ask_health, &question,
+        if (device_list_refresh(&plugin->list, plugin->place->health,
                     requests_unavailable(&plugin->requests, plugin->list.resource)))
                 publish(plugin);
-        log_unhealthy(&question);
+        log_unhealthy(plugin);
 }
 
 const struct device_list *plugin_list(const struct plugin *plugin)

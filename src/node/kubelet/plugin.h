@@ -7,8 +7,7 @@
  *
  * It does not know where plans come from, nor the other resources. It starts serving when plugin_set_kubelet() says
  * that kubelet's socket exists. No request handler blocks, reads a file or calls NVML: kubelet admits one pod at a
- * time, so a slow answer delays the whole node. node/kubelet/requests.h answers the requests, and node/kubelet/starts.h
- * those for which no other pod waits.
+ * time, so a slow answer delays the whole node. node/kubelet/requests.h answers the requests.
  */
 #pragma once
 
@@ -24,9 +23,10 @@ struct plugin;
 /* Settings that all plugins share; must outlive them. */
 struct plugin_place {
         uv_loop_t *loop;
-        const char *directory;       /* for our sockets: kubelet's device plugin directory */
-        const char *kubelet_socket;  /* NULL: serve, but never register */
-        uint64_t incarnation;        /* differs for each start of the process; part of the socket names */
+        const char *directory;      /* for our sockets: kubelet's device plugin directory */
+        const char *kubelet_socket; /* NULL: serve, but never register */
+        uint64_t incarnation;       /* differs for each start of the process; part of the socket names */
+        const struct unit_health *health;
         const struct broker *broker; /* NULL: none */
         uint64_t bind_timeout_ms;    /* limit for an answer of the broker; 0: BROKER_TIMEOUT_MS */
 };
@@ -40,8 +40,7 @@ struct plugin *plugin_new(const struct plugin_place *place, const char *resource
  * Sets |resource| and its |plan|. The previous ones must stay valid until the next call: a request that kubelet made
  * from the previous list is answered from them.
  */
-void plugin_set_resource(struct plugin *plugin, const struct plan *plan, const struct resource *resource,
-        device_list_health_fn *health, void *data);
+void plugin_set_resource(struct plugin *plugin, const struct plan *plan, const struct resource *resource);
 
 /*
  * False: at registration kubelet got another option for PreStartContainer than |resource| needs, so a new plugin is
@@ -49,8 +48,8 @@ void plugin_set_resource(struct plugin *plugin, const struct plan *plan, const s
  */
 bool plugin_has_same_options(const struct plugin *plugin, const struct plan *plan, const struct resource *resource);
 
-/* Asks |health| for every unit and the broker again; kubelet gets a new list if anything changed. */
-void plugin_refresh(struct plugin *plugin, device_list_health_fn *health, void *data);
+/* Reads the health of every unit and asks the broker again; kubelet gets a new list if anything changed. */
+void plugin_refresh(struct plugin *plugin);
 
 /* Sends the last list to kubelet again. False: no kubelet is connected. */
 bool plugin_repeat(struct plugin *plugin);

@@ -42,7 +42,6 @@ struct plugins {
         const struct plan *plan;
         struct list members;
         struct list draining; /* closing; their names are not to be registered again before they are gone */
-        const struct unit_health *health;
 
         void (*on_stranded)(void *data);
         void (*on_serving)(bool is_serving, void *data);
@@ -59,11 +58,6 @@ bool plugins_is_serving(const struct plugins *plugins)
 }
 
 /* ---- members ---- */
-
-static bool unit_is_healthy(const struct unit *unit, void *data)
-{
-        return !unit_health_find(((const struct plugins *)data)->health, unit->uuid);
-}
 
 static void plugins_free(void *context)
 {
@@ -153,7 +147,7 @@ static void carry_out_plan(struct plugins *plugins)
                 if (is_new)
                         member = add_member(plugins, resource->name);
                 member->wanted = true;
-                plugin_set_resource(member->plugin, plan, resource, unit_is_healthy, plugins);
+                plugin_set_resource(member->plugin, plan, resource);
                 if (is_new && (!plugins->place.kubelet_socket || file_identity_exists(&plugins->kubelet)))
                         plugin_kubelet_came(member->plugin);
         }
@@ -183,7 +177,7 @@ static void settle_plugins(void *data)
                 return;
         }
         LIST_FOR_EACH(link, &plugins->members)
-                plugin_refresh(container_of(link, struct member, link)->plugin, unit_is_healthy, plugins);
+                plugin_refresh(container_of(link, struct member, link)->plugin);
 }
 
 void plugins_settle(struct plugins *plugins)
@@ -371,11 +365,11 @@ int plugins_new(struct plugins **ret, const struct plugins_options *options, str
                 .directory = plugins->directory,
                 .kubelet_socket = registers ? plugins->kubelet_socket : NULL,
                 .incarnation = make_incarnation(),
+                .health = options->health,
                 .broker = options->broker,
                 .bind_timeout_ms = options->bind_timeout_ms,
         };
         plugins->lock = (struct lock)LOCK_INIT;
-        plugins->health = options->health;
         plugins->on_stranded = options->on_stranded;
         plugins->data = options->data;
         list_init(&plugins->members);

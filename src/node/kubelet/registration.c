@@ -1,24 +1,14 @@
 #include "node/kubelet/registration.h"
 
-#include "base/macro.h"
-
 void registration_init(struct registration *registration)
 {
-        *registration = (struct registration){.state = REGISTRATION_IDLE};
+        *registration = (struct registration){.state = REGISTRATION_IDLE,
+                .backoff = {.least_ms = REGISTRATION_FIRST_RETRY_MS, .most_ms = REGISTRATION_LAST_RETRY_MS}};
 }
 
 static struct registration_action action(enum registration_command command, uint64_t timeout_ms)
 {
         return (struct registration_action){.command = command, .timeout_ms = timeout_ms};
-}
-
-static uint64_t retry_delay(unsigned int failures, uint32_t random)
-{
-        uint64_t delay = REGISTRATION_LAST_RETRY_MS;
-
-        if (failures < 16)
-                delay = MIN(REGISTRATION_FIRST_RETRY_MS << failures, REGISTRATION_LAST_RETRY_MS);
-        return delay - delay / 5 + random % (delay * 2 / 5);
 }
 
 static struct registration_action registration_serve(struct registration *registration)
@@ -63,17 +53,14 @@ static struct registration_action registration_stop(struct registration *registr
 /* The server is closed: stop, try again now, try again later, or wait for kubelet's socket. */
 static struct registration_action closed(struct registration *registration, uint32_t random)
 {
-        uint64_t delay;
-
         if (registration->stopping) {
                 registration->state = REGISTRATION_STOPPED;
                 return action(REGISTRATION_DONE, 0);
         }
         if (registration->at_once)
                 return registration_serve(registration);
-        delay = retry_delay(registration->failures++, random);
         registration->state = REGISTRATION_WAITING;
-        return action(REGISTRATION_NOTHING, delay);
+        return action(REGISTRATION_NOTHING, backoff_next(&registration->backoff, 0, random));
 }
 
 static struct registration_action registration_wait_ended(struct registration *registration)
@@ -90,12 +77,12 @@ static struct registration_action kubelet_came(struct registration *registration
         switch (registration->state) {
         case REGISTRATION_IDLE:
         case REGISTRATION_WAITING:
-                registration->failures = 0;
+                registration->backoff.failures = 0;
                 return registration_serve(registration);
         case REGISTRATION_CALLING:
         case REGISTRATION_ACCEPTED:
         case REGISTRATION_WATCHED:
-                registration->failures = 0;
+                registration->backoff.failures = 0;
                 return kubelet_registration_close_server(registration, true);
         case REGISTRATION_CLOSING:
                 registration->at_once = !registration->stopping;
@@ -129,7 +116,7 @@ struct registration_action registration_step(
                 registration->watch_lost = true;
                 if (state == REGISTRATION_WATCHED) {
                         if (now_ms - registration->watched_since >= REGISTRATION_STABLE_MS)
-                                registration->failures = 0;
+                                registration->backoff.failures = 0;
                         return kubelet_registration_close_server(registration, false);
                 }
                 break;

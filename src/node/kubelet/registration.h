@@ -25,6 +25,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/backoff.h"
+
 enum registration_state {
         REGISTRATION_IDLE,
         REGISTRATION_CALLING,
@@ -66,7 +68,7 @@ struct registration {
         bool watch_lost; /* opened and lost again before Register was answered */
         bool at_once;    /* after CLOSING: another kubelet waits, so do not back off */
         bool stopping;
-        unsigned int failures; /* in a row: the back-off grows with it */
+        struct backoff backoff;
         int64_t watched_since;
 };
 
@@ -79,7 +81,7 @@ struct registration {
 
 void registration_init(struct registration *registration);
 
-/* |random| varies the back-off by ± 20 %, so that two plugins that compete for a name do not stay in step. */
+/* |random| varies the back-off, so that two plugins that compete for a name do not stay in step. */
 struct registration_action registration_step(
         struct registration *registration, enum registration_event event, int64_t now_ms, uint32_t random);
 

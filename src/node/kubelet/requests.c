@@ -36,12 +36,25 @@ void requests_finish_call(struct rpc_call *call, struct rpc_message *answer)
         rpc_call_finish(call, RPC_OK, NULL);
 }
 
-static void requests_refuse(
-        const struct requests *requests, struct rpc_call *call, const char *method, const struct error *err)
+static void requests_refuse(const char *resource, struct rpc_call *call, const char *method, const struct error *err)
 {
-        log_warn("request refused", LOG_STR("resource", requests->options.resource_name), LOG_STR("method", method),
-                LOG_ERR(err));
+        log_warn("request refused", LOG_STR("resource", resource), LOG_STR("method", method), LOG_ERR(err));
         rpc_call_finish(call, rpc_status_of_error(err), err->text);
+}
+
+int requests_draw_tag(char ret[static REQUESTS_TAG_SIZE], struct error *err)
+{
+        uint8_t bytes[16];
+        int rc = uv_random(NULL, NULL, bytes, sizeof(bytes), 0, NULL);
+
+        if (rc < 0)
+                return error_set(
+                        err, ERROR_INTERNAL, "no random bytes for the key of an annotation: %s", uv_strerror(rc));
+        bytes[6] = (uint8_t)(0x40 | (bytes[6] & 0x0f)); /* the version */
+        bytes[8] = (uint8_t)(0x80 | (bytes[8] & 0x3f)); /* that it is a UUID of the RFC */
+        for (size_t i = 0; i < sizeof(bytes); i++)
+                ret += sprintf(ret, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", bytes[i]);
+        return 0;
 }
 
 static int say_withdrawn(const struct requests *requests, struct error *err)
@@ -141,14 +154,15 @@ static int prefer_all(const struct requests *requests, const uint8_t *message, s
         return 0;
 }
 
-void requests_prefer(struct requests *requests, struct rpc_call *call, const uint8_t *message, size_t size)
+void requests_prefer(struct rpc_call *call, const uint8_t *message, size_t size, void *context)
 {
+        struct requests *requests = context;
         struct arena scratch = ARENA_INIT;
         struct rpc_message *answer;
         struct error err;
 
         if (prefer_all(requests, message, size, &scratch, &answer, &err) < 0)
-                requests_refuse(requests, call, "GetPreferredAllocation", &err);
+                requests_refuse(requests->options.resource_name, call, "GetPreferredAllocation", &err);
         else
                 requests_finish_call(call, answer);
         arena_done(&scratch);
@@ -242,7 +256,7 @@ static void requests_finish(struct request *request)
         struct rpc_call *call = request->call;
 
         if (request->failure.kind)
-                requests_refuse(request->requests, call, "Allocate", &request->failure);
+                requests_refuse(request->requests->options.resource_name, call, "Allocate", &request->failure);
         else
                 requests_answer(request);
         let_go(request);
@@ -344,11 +358,11 @@ static int allocate_next(struct request *request, const struct resource *resourc
         const struct container_ids *container = &request->containers[request->n_done];
         bool is_previous = resource == requests->previous_resource;
         const struct plan *plan = is_previous ? requests->previous_plan : requests->plan;
-        char tag[TAG_SIZE] = "";
+        char tag[REQUESTS_TAG_SIZE] = "";
         const struct allocate_request wanted = {
                 .binding = binding, .ids = container->ids, .n_ids = container->n_ids, .tag = tag};
 
-        if (plan_device_lists(plan) & DEVICE_LIST_CDI_ANNOTATIONS && tag_draw(&requests->tags, tag, err) < 0)
+        if (plan_device_lists(plan) & DEVICE_LIST_CDI_ANNOTATIONS && requests_draw_tag(tag, err) < 0)
                 return -1;
         memset(&request->answers[request->n_done], 0, sizeof(*request->answers));
         return allocate(&request->answers[request->n_done], &request->arena, plan,
@@ -420,8 +434,9 @@ static void do_containers(struct request *request)
                 requests_finish(request);
 }
 
-void requests_allocate(struct requests *requests, struct rpc_call *call, const uint8_t *message, size_t size)
+void requests_allocate(struct rpc_call *call, const uint8_t *message, size_t size, void *context)
 {
+        struct requests *requests = context;
         struct request *request = xcalloc(1, sizeof(*request));
         struct error err;
 
@@ -441,7 +456,85 @@ void requests_allocate(struct requests *requests, struct rpc_call *call, const u
         do_containers(request);
 }
 
-/* ---- start and end ---- */
+/* ---- PreStartContainer ---- */
+
+/* A start that the broker prepares. The call refers to it until the call ends, and the broker until it has answered. */
+struct start {
+        struct rpc_call *call; /* NULL: ended */
+        char *resource;
+        bool is_asked;   /* the broker has not answered yet */
+        bool is_handled; /* the handler has returned: an answer must be flushed from then on */
+};
+
+static void start_free_unless_known(struct start *start)
+{
+        if (start->call || start->is_asked)
+                return;
+        free(start->resource);
+        free(start);
+}
+
+static void on_start_call_ended(struct rpc_call *call UNUSED, void *data)
+{
+        struct start *start = data;
+
+        start->call = NULL;
+        if (start->is_asked)
+                log_info("request given up by kubelet", LOG_STR("resource", start->resource),
+                        LOG_STR("method", "PreStartContainer"));
+        start_free_unless_known(start);
+}
+
+static void answer_start(struct rpc_call *call, const char *resource, const struct error *err)
+{
+        if (err)
+                requests_refuse(resource, call, "PreStartContainer", err);
+        else
+                requests_finish_call(call, convert_empty());
+}
+
+static void on_started(const struct error *err, void *context)
+{
+        struct start *start = context;
+        struct rpc_call *call = start->call;
+
+        start->is_asked = false;
+        if (!call) {
+                start_free_unless_known(start);
+                return;
+        }
+        answer_start(call, start->resource, err);
+        if (start->is_handled)
+                rpc_call_flush(call); /* this ends the call and frees |start| */
+}
+
+void requests_start(struct rpc_call *call, const uint8_t *message, size_t size, void *context)
+{
+        const struct requests *requests = context;
+        const struct broker *broker = requests->options.broker;
+        const char *resource = requests->options.resource_name;
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct container_ids container;
+        struct start *start;
+        struct error err;
+
+        if (convert_start_request(&container, &arena, message, size, &err) < 0) {
+                answer_start(call, resource, &err);
+                return;
+        }
+        /* A kubelet with the earlier options may still call this; then nothing needs to be created. */
+        if (!broker || !broker->start || !requests->asks_at_start) {
+                answer_start(call, resource, NULL);
+                return;
+        }
+        start = xcalloc(1, sizeof(*start));
+        *start = (struct start){.call = call, .resource = xstrdup(resource), .is_asked = true};
+        rpc_call_on_ended(call, on_start_call_ended, start);
+        broker->start(resource, container.ids, container.n_ids, on_started, start, broker->data);
+        start->is_handled = true;
+}
+
+/* ---- begin and end ---- */
 
 void requests_init(struct requests *requests, const struct requests_options *options)
 {
@@ -464,6 +557,12 @@ void requests_set_resource(struct requests *requests, const struct plan *plan, c
         requests->previous_resource = requests->resource;
         requests->plan = plan;
         requests->resource = resource;
+        requests->asks_at_start = mps_limits_at_start(plan, resource);
+}
+
+bool requests_ask_at_start(const struct requests *requests)
+{
+        return requests->asks_at_start;
 }
 
 void requests_forget_previous(struct requests *requests)

@@ -115,9 +115,9 @@ void claim_daemons_want(const struct claim_set *set, struct arena *arena, struct
                 if (mps_claimed_is_of_all(use->unit))
                         all[n_all++] = use->unit;
         }
-        mps_wanted_add_claimed(wanted, arena, core->plan, own, n_own);
+        mps_wanted_add_claimed(wanted, arena, core->plan, own, n_own, DAEMON_SCOPE_GPU);
         if (uses.all || (uses.asks_all && !find_obstacle_to_all(&uses, &obstacle)))
-                mps_wanted_add_common(wanted, arena, core->plan, all, n_all);
+                mps_wanted_add_claimed(wanted, arena, core->plan, all, n_all, DAEMON_SCOPE_RESOURCE);
 }
 
 /* The daemon does not run: why it is not even wanted, or that it has not been started yet. */

@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "node/ledger/claim_daemons.h"
-#include "plan/budget.h"
+#include "plan/share.h"
 #include "plan/mps_wanted.h"
 
 enum claim_state { CLAIM_WAITING, CLAIM_MAKING, CLAIM_HELD, CLAIM_FAILED, CLAIM_REFUSED };
@@ -171,19 +171,24 @@ static void on_claim_made(const struct error *err, const struct mps_allocation *
                 claim_answer(claim, CLAIM_FAILED);
 }
 
+static struct mps_allocation_request claim_request_of(const struct ledger_claim_device *asked, const char *daemon)
+{
+        return (struct mps_allocation_request){
+                .id = asked->id,
+                .daemon = daemon,
+                .unit = asked->unit,
+                .threads_permille = asked->threads_permille,
+                .limit_mib = asked->limit_mib,
+        };
+}
+
 static void claim_set_make_device(struct claim_device *device)
 {
         struct claim *claim = device->claim;
         const struct ledger_core *core = claim->core;
         const struct ledger_claim_device *asked = asked_of(device);
         const struct mps_daemon_status *daemon = claim_daemon_find(core, asked);
-        const struct mps_allocation_request request = {
-                .id = asked->id,
-                .daemon = daemon->name,
-                .unit = asked->unit,
-                .threads_permille = asked->threads_permille,
-                .limit_mib = asked->limit_mib,
-        };
+        const struct mps_allocation_request request = claim_request_of(asked, daemon->name);
 
         device->given = (struct ledger_claimed){
                 .tier = ledger_tier(core, core->plan->claimable, ledger_claimable_unit(core, asked->unit)),
@@ -306,9 +311,9 @@ static int check_taken(const struct ledger_core *core, const struct taken *taken
 {
         const struct unit *unit = ledger_claimable_unit(core, device->unit);
 
-        if (device->is_shared && unit && unit->memory && taken->mib > budget_usable_mib(unit))
+        if (device->is_shared && unit && unit->memory && taken->mib > share_usable_mib(unit))
                 return error_set(err, ERROR_EXHAUSTED, "%s: its claims would have %ju MiB of %ju", device->unit,
-                        (uintmax_t)taken->mib, (uintmax_t)budget_usable_mib(unit));
+                        (uintmax_t)taken->mib, (uintmax_t)share_usable_mib(unit));
         if (taken->permille > 1000)
                 return error_set(err, ERROR_EXHAUSTED, "%s: its claims would have %u.%u %% of its threads",
                         device->unit, taken->permille / 10, taken->permille % 10);
@@ -356,13 +361,7 @@ bool claim_set_add_made(
                                 continue;
                         if (!unit)
                                 return false;
-                        ret[(*count)++] = (struct mps_allocation_request){
-                                .id = device->id,
-                                .daemon = claim_daemon_name(core, arena, device),
-                                .unit = device->unit,
-                                .threads_permille = device->threads_permille,
-                                .limit_mib = device->limit_mib,
-                        };
+                        ret[(*count)++] = claim_request_of(device, claim_daemon_name(core, arena, device));
                 }
         }
         return set->is_known || !core->plan->claimable;

@@ -6,7 +6,6 @@
 #include "node/cdi/start_devices.h"
 #include "node/kubelet/convert.h"
 #include "plan/cdi_name.h"
-#include "plan/mps_facts.h"
 #include "plan/mps_wanted.h"
 
 /* One container, by kubelet's record. */
@@ -38,14 +37,6 @@ static void add_part(
                 starting->n_parts < starting->most_parts)
                 starting->parts[starting->n_parts++] =
                         (struct mps_part){shared->resource, unit, replicas, share_of(shared->resource, unit, replicas)};
-}
-
-static const struct allocation *container_start_find_allocation(const struct mps_resource *shared, const char *id)
-{
-        for (size_t i = 0; i < allocations_count(shared->allocations); i++)
-                if (strcmp(allocations_get(shared->allocations, i)->id, id) == 0)
-                        return allocations_get(shared->allocations, i);
-        return NULL;
 }
 
 /* The ledger knows the unit; without it the ids say it. */
@@ -85,7 +76,7 @@ static void container_start_add_allocation(
         if (!shared)
                 return;
         add_parts(starting, shared,
-                allocation ? container_start_find_allocation(shared, allocation)
+                allocation ? allocations_find(shared->allocations, allocation)
                            : allocations_of_device(shared->allocations, ids[0]),
                 ids, n_ids);
         if (allocation && starting->n_parts > n_previous)
@@ -142,7 +133,7 @@ static int make_devices(struct starting *starting, struct error *err)
                         starting->parts, starting->n_parts, &omits);
                 if (starting->is_running)
                         return 0;
-                if (starting->n_entries && declared_room_check(starting->start->room,
+                if (starting->n_entries && declared_containers_check_room(starting->start->containers,
                                                    &(struct checkpoint){starting->entries, starting->n_entries},
                                                    starting->parts, starting->n_parts, err) < 0)
                         return -1;
@@ -163,11 +154,6 @@ static int make_devices(struct starting *starting, struct error *err)
 
 /* ---- containers ---- */
 
-static bool is_of_container(const struct checkpoint_entry *a, const struct checkpoint_entry *b)
-{
-        return strcmp(a->pod_uid, b->pod_uid) == 0 && strcmp(a->container, b->container) == 0;
-}
-
 static void container_start_add_entry(struct starting *starting, const struct checkpoint_entry *entry)
 {
         starting->entries[starting->n_entries++] = *entry;
@@ -187,7 +173,7 @@ static int make_container(struct container_start *start, const struct checkpoint
                 const struct checkpoint_entry *entry = &record->entries[i];
                 struct starting alone;
 
-                if (!is_of_container(entry, of))
+                if (!checkpoint_is_of_container(entry, of))
                         continue;
                 start_begin(&alone, start, &arena, false, 1);
                 alone.is_running = is_running;

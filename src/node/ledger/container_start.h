@@ -14,7 +14,6 @@
 struct container_start {
         struct ledger_core *core;
         struct declared_containers *containers;
-        const struct declared_room *room;
         struct declared_pods *pods;
 };
 

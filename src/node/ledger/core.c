@@ -39,7 +39,7 @@ enum mps_tier ledger_tier(const struct ledger_core *core, const struct resource 
         return daemon ? MIN(tier, daemon->tier) : tier;
 }
 
-const struct holder *ledger_holder_of(
+static const struct holder *holder_of(
         const struct ledger_core *core, const struct mps_resource *shared, const struct allocation *allocation)
 {
         const struct holder *holder = NULL;
@@ -47,6 +47,29 @@ const struct holder *ledger_holder_of(
         for (size_t i = 0; i < allocation->n_devices && !holder; i++)
                 holder = holdings_find(&core->holdings, shared->resource->name, allocation->devices[i]);
         return holder;
+}
+
+size_t ledger_shares(const struct ledger_core *core, struct arena *arena, const struct ledger_share **ret)
+{
+        size_t n_all = mps_resources_count_allocations(&core->resources);
+        struct ledger_share *shares = ARENA_ARRAY(arena, struct ledger_share, n_all);
+        size_t n_resources;
+        const struct mps_resource *resources = mps_resources_all(&core->resources, &n_resources);
+
+        *ret = shares;
+        for (size_t i = 0; i < n_resources; i++)
+                for (size_t j = 0; j < allocations_count(resources[i].allocations); j++) {
+                        const struct allocation *allocation = allocations_get(resources[i].allocations, j);
+
+                        *shares++ = (struct ledger_share){
+                                .shared = &resources[i],
+                                .allocation = allocation,
+                                .unit = allocation->unit ? resource_find_unit(resources[i].resource, allocation->unit)
+                                                         : NULL,
+                                .holder = holder_of(core, &resources[i], allocation),
+                        };
+                }
+        return n_all;
 }
 
 const struct unit *ledger_claimable_unit(const struct ledger_core *core, const char *uuid)

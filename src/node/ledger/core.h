@@ -31,9 +31,18 @@ bool ledger_has_made(const struct ledger_core *core, const struct allocation *al
 /* The tier that the plan expects, or a lower one if the unit's daemon cannot do that. */
 enum mps_tier ledger_tier(const struct ledger_core *core, const struct resource *resource, const struct unit *unit);
 
-/* The container that holds a device of the allocation, or NULL. */
-const struct holder *ledger_holder_of(
-        const struct ledger_core *core, const struct mps_resource *shared, const struct allocation *allocation);
+/* An allocation under MPS, with all that the ledger knows of it. */
+struct ledger_share {
+        const struct mps_resource *shared;
+        const struct allocation *allocation;
+        const struct unit *unit;     /* that it is bound to; NULL: to none, or to one that the resource lacks */
+        const struct holder *holder; /* the container that holds a device of it, or NULL */
+};
+
+/*
+ * All of them in |arena|, by resource, from the oldest to the newest. Valid until the allocations or the holders change.
+ */
+size_t ledger_shares(const struct ledger_core *core, struct arena *arena, const struct ledger_share **ret);
 
 /* The unit as DRA claims can have it; NULL: they cannot. */
 const struct unit *ledger_claimable_unit(const struct ledger_core *core, const char *uuid);

@@ -10,10 +10,15 @@
 /* kubelet's list takes 5 s at most, and kubelet waits for 30 s. */
 #define READ_MS INT64_C(4000)
 #define TICK_MS UINT64_C(250)
+/* A pod's further containers and mounts are ignored. */
+#define CONTAINERS_MAX ((size_t)128)
+#define MOUNTS_MAX ((size_t)512)
+/* At most so many pods are remembered; then all are forgotten and read again. */
+#define PODS_MAX ((size_t)4096)
 /* A pod that was read for one resource of a container counts this long for the others, whose requests follow. */
 #define FRESH_MS INT64_C(5000)
 
-/* A start that waits for its pod; or, without |started|, a pod that is read for the limit monitor. */
+/* A start that waits for its pod; or, without |started|, a pod that is read for the limit monitor or its volumes. */
 struct pod_read {
         struct list link;
         struct declared_pods *pods;
@@ -24,9 +29,83 @@ struct pod_read {
         struct node_event_pod pod; /* all NULL: not known yet */
         struct kube_call *call;    /* NULL: kubelet's list is awaited */
         int64_t deadline;
+        bool is_for_shm;
         broker_started_fn *started;
         void *context;
 };
+
+/* ---- volumes at /dev/shm ---- */
+
+static bool has_own_shm(const json_t *container)
+{
+        const json_t *mounts = json_object_get(container, "volumeMounts");
+
+        for (size_t i = 0; i < MIN(json_array_size(mounts), MOUNTS_MAX); i++) {
+                const char *path = object_text(json_array_get(mounts, i), "mountPath", NULL);
+
+                if (text_is_same(path, "/dev/shm") || text_is_same(path, "/dev/shm/"))
+                        return true;
+        }
+        return false;
+}
+
+static bool is_by_mps(const struct ledger_core *core, const char *pod_uid, const char *container)
+{
+        const struct holders *holders = holdings_holders(&core->holdings);
+        const struct holder *held;
+        size_t count = holders ? holders_containers(holders, &held) : 0;
+
+        for (size_t i = 0; i < count; i++)
+                if (mps_resources_find(&core->resources, held[i].resource) && text_is_same(held[i].pod_uid, pod_uid) &&
+                        text_is_same(held[i].container, container))
+                        return true;
+        return false;
+}
+
+static void report_own_shm(const struct ledger_core *core, const struct node_event_pod *pod, const char *name)
+{
+        _free_ char *text = NULL;
+
+        log_warn("a container under MPS has a volume of its own at /dev/shm: CUDA fails in it with error 805",
+                LOG_STR("event", node_event_reason(NODE_EVENT_MPS_SHARED_MEMORY_HIDDEN)),
+                LOG_STR("namespace", pod->namespace), LOG_STR("pod", pod->name), LOG_STR("container", name));
+        text = xasprintf(
+                "container %.63s of pod %.63s/%.253s has a volume of its own at /dev/shm, where programs under MPS "
+                "need that of their daemon: CUDA fails in it with error 805; remove the volume from the pod, or use a "
+                "GPU without MPS",
+                name, pod->namespace, pod->name);
+        node_events_report(core->options.events, NODE_EVENT_MPS_SHARED_MEMORY_HIDDEN, "%s", text);
+        node_events_report_pod(core->options.events, pod, NODE_EVENT_MPS_SHARED_MEMORY_HIDDEN, "%s", text);
+}
+
+static void check_for_own_shm(const struct ledger_core *core, const struct node_event_pod *pod, const json_t *object)
+{
+        const json_t *containers = object_find(object, "spec", "containers", NULL);
+
+        for (size_t i = 0; i < MIN(json_array_size(containers), CONTAINERS_MAX); i++) {
+                const json_t *container = json_array_get(containers, i);
+                const char *name = object_text(container, "name", NULL);
+
+                if (name && has_own_shm(container) && is_by_mps(core, pod->uid, name))
+                        report_own_shm(core, pod, name);
+        }
+}
+
+void declared_pods_forget(struct declared_pods *pods)
+{
+        map_done(&pods->seen);
+        arena_done(&pods->seen_arena);
+}
+
+/* False: it was noted before. */
+static bool note_pod_seen(struct declared_pods *pods, const char *uid)
+{
+        if (map_find(&pods->seen, uid))
+                return false;
+        if (pods->seen.count >= PODS_MAX)
+                declared_pods_forget(pods);
+        return map_add(&pods->seen, arena_strdup(&pods->seen_arena, uid), pods);
+}
 
 /* ---- pods ---- */
 
@@ -97,13 +176,13 @@ static void take_pod(struct pod_read *read, const json_t *pod, const char *reaso
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct checkpoint record;
 
+        if (pod && read->pod.uid && (read->is_for_shm || note_pod_seen(read->pods, read->pod.uid)))
+                check_for_own_shm(read->pods->core, &read->pod, pod);
         if (!holdings_read_record(&read->pods->core->holdings, &arena, &record))
                 return;
         for (size_t i = 0; i < record.n_entries; i++)
                 if (is_meant(read, &record.entries[i]))
                         note_container(read, &record.entries[i], pod, reason);
-        if (pod)
-                own_shm_check(read->pods->own_shm, &read->pod, pod);
         if (!read->started)
                 container_start_note_shares(read->pods->start, &record, read->pod.uid);
 }
@@ -123,21 +202,28 @@ static void finish_read(struct pod_read *read, const json_t *pod, const char *re
         }
         free_read(read);
         if (pods->core->plan)
-                declared_room_report(pods->room);
+                declared_containers_report_room(pods->containers);
 }
 
 static void declared_pods_on_pod(const struct kube_answer *answer, void *data)
 {
         struct pod_read *read = data;
+        struct declared_pods *pods = read->pods;
+        const bool is_for_shm = read->is_for_shm;
         const char *uid = object_text(answer->object, "metadata", "uid", NULL);
 
         read->call = NULL;
+        if (is_for_shm && answer->error)
+                log_debug("whether a pod has a volume of its own at /dev/shm is not known",
+                        LOG_STR("pod", read->pod.name), LOG_ERR(answer->error));
         if (answer->error)
                 finish_read(read, NULL, answer->error->text);
         else if (!uid || (read->pod.uid && strcmp(uid, read->pod.uid) != 0))
                 finish_read(read, NULL, "the API server has another pod of its name");
         else
                 finish_read(read, answer->object, NULL);
+        if (is_for_shm)
+                declared_pods_read_next(pods);
 }
 
 /* A client without credentials does not count time (net/kube/client.h), so each read has a deadline of its own. */
@@ -273,36 +359,61 @@ static bool is_unread(const struct declared_pods *pods, const struct holder *hol
                (!container->said.is_known && ledger_clock(pods->core) - container->read_at > DECLARED_AGAIN_MS);
 }
 
+/* Its container may declare its share. */
 static const struct holder *find_unread(const struct declared_pods *pods)
 {
         _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
-        const struct mps_resources_allocation *all;
-        size_t count = mps_resources_allocations(&pods->core->resources, &scratch, &all);
+        const struct ledger_share *all;
+        size_t count = ledger_shares(pods->core, &scratch, &all);
+
+        for (size_t i = 0; i < count; i++)
+                if (all[i].shared->resource->provisioning == PROVISIONING_DECLARED && is_unread(pods, all[i].holder) &&
+                        !declared_containers_is_asked_about(pods->containers, &all[i]))
+                        return all[i].holder;
+        return NULL;
+}
+
+/* Its pod may have a volume at /dev/shm. Pods of containers that declare their share are read for that. */
+static const struct holder *find_unseen(const struct declared_pods *pods)
+{
+        const struct holders *holders = holdings_holders(&pods->core->holdings);
+        const struct holder *held;
+        size_t count = holders ? holders_containers(holders, &held) : 0;
 
         for (size_t i = 0; i < count; i++) {
-                const struct holder *holder = ledger_holder_of(pods->core, all[i].shared, all[i].allocation);
+                const struct mps_resource *shared = mps_resources_find(&pods->core->resources, held[i].resource);
 
-                if (all[i].shared->resource->provisioning == PROVISIONING_DECLARED && is_unread(pods, holder) &&
-                        !declared_containers_is_asked_about(pods->containers, all[i].shared, all[i].allocation))
-                        return holder;
+                if (shared && shared->resource->provisioning != PROVISIONING_DECLARED && held[i].pod &&
+                        held[i].pod_uid && !map_find(&pods->seen, held[i].pod_uid))
+                        return &held[i];
         }
         return NULL;
 }
 
-/* One pod at a time; the next with kubelet's next list. */
+/* One pod at a time; the next one with kubelet's next list, or at once after one that was read for its volumes. */
 void declared_pods_read_next(struct declared_pods *pods)
 {
         const struct holder *holder;
+        struct pod_read *read;
 
         if (!pods->core->plan || pods->core->is_closing)
                 return;
         declared_containers_forget_ended(pods->containers);
-        declared_room_report(pods->room);
+        declared_containers_report_room(pods->containers);
         if (!pods->core->options.client || is_reading(pods))
                 return;
         holder = find_unread(pods);
-        if (holder)
+        if (holder) {
                 declared_pods_read_named(new_read(pods), holder);
+                return;
+        }
+        holder = find_unseen(pods);
+        if (!holder)
+                return;
+        note_pod_seen(pods, holder->pod_uid);
+        read = new_read(pods);
+        read->is_for_shm = true;
+        declared_pods_read_named(read, holder);
 }
 
 /* ---- begin and end ---- */
@@ -325,5 +436,6 @@ void declared_pods_close(struct declared_pods *pods, struct closing *closing)
                         read->started(&err, read->context);
                 free_read(read);
         }
+        declared_pods_forget(pods);
         closing_close(closing, &pods->timer);
 }

@@ -1,30 +1,36 @@
 /*
- * The pods whose containers declare what they need, read from the API server: at the start of a container, and for
- * containers that had started before the agent. kubelet's list says which pod it is, and then its start is answered:
+ * Reads pods that hold something by MPS from the API server: what their containers declare, at the start of a container,
+ * and for containers that had started before the agent; and whether they have a volume of their own at /dev/shm. kubelet's
+ * list says which pod it is, and then its start is answered:
  *
  *     start ──► kubelet's list ──► GET of the pod ──► the container's devices are made
  *         └───────────┴─────────────────┴──► after READ_MS at the latest, without what it declares, which is reported
+ *
+ * kubelet puts a pod's volumes behind the mounts of device plugins, so a pod's own volume at /dev/shm counts there, and
+ * CUDA ends with error 805: client and server share memory by that folder. Only the pod's specification says so; each pod
+ * is read once for it, after kubelet has listed it.
  */
 #pragma once
 
 #include "node/kubelet/broker.h"
-#include "node/ledger/declared_room.h"
-#include "node/ledger/own_shm.h"
+#include "node/ledger/declared_containers.h"
 
 struct container_start;
 
 struct declared_pods {
         struct ledger_core *core;
         struct declared_containers *containers;
-        struct declared_room *room;
-        struct own_shm *own_shm;
         struct container_start *start; /* makes the containers ready */
         struct list reads;             /* pods that are being read */
         uv_timer_t timer;              /* runs while the API server is asked */
+        struct map seen;               /* UIDs of pods of which it was looked whether they have a volume at /dev/shm */
+        struct arena seen_arena;
 };
 
 /* Sets all but the pointers to the other objects, which the caller sets. */
 void declared_pods_init(struct declared_pods *pods);
+/* Another agent serves. */
+void declared_pods_forget(struct declared_pods *pods);
 /* Starts that wait are refused. */
 void declared_pods_close(struct declared_pods *pods, struct closing *closing);
 

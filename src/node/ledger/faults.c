@@ -21,6 +21,7 @@ void mps_faults_done(struct mps_faults *faults)
                 free(faults->counts[i].daemon);
                 free(faults->counts[i].resource);
                 free(faults->counts[i].unit);
+                free(faults->counts[i].notice);
         }
         free(faults->counts);
         *faults = (struct mps_faults)MPS_FAULTS_INIT;
@@ -34,7 +35,7 @@ static enum mps_fault_kind faults_kind_of(const struct mps_daemon_status *daemon
         return daemon->pid == 0 ? MPS_FAULT_GONE : MPS_FAULT_STUCK;
 }
 
-static const struct mps_fault_count *faults_find(const struct mps_faults *faults, const char *daemon)
+const struct mps_fault_count *mps_faults_find(const struct mps_faults *faults, const char *daemon)
 {
         for (size_t i = 0; i < faults->n_counts; i++)
                 if (strcmp(faults->counts[i].daemon, daemon) == 0)
@@ -49,7 +50,7 @@ void mps_faults_follow(struct mps_faults *faults, const struct mps_status *statu
 
         for (size_t i = 0; i < status->n_daemons; i++) {
                 const struct mps_daemon_status *daemon = &status->daemons[i];
-                const struct mps_fault_count *previous = faults_find(faults, daemon->name);
+                const struct mps_fault_count *previous = mps_faults_find(faults, daemon->name);
                 struct mps_fault_count *count = &next.counts[i];
 
                 if (previous)
@@ -57,6 +58,8 @@ void mps_faults_follow(struct mps_faults *faults, const struct mps_status *statu
                 if (daemon->state == MPS_FAULT && !count->is_at_fault)
                         count->totals[faults_kind_of(daemon)]++;
                 count->is_at_fault = daemon->state == MPS_FAULT || (count->is_at_fault && daemon->state != MPS_READY);
+                count->state = daemon->state;
+                count->notice = daemon->notice ? xstrdup(daemon->notice) : NULL;
                 count->daemon = xstrdup(daemon->name);
                 count->resource = xstrdup(daemon->resource);
                 count->unit = daemon->n_units == 1 ? xstrdup(daemon->units[0]) : NULL;

@@ -1,5 +1,6 @@
 /*
- * How often each daemon became faulty, by kind of fault. Pure: it gets one status after the other. A daemon that is no
+ * How each daemon was in the newest status, and how often it became faulty, by kind of fault. Pure: it gets one status
+ * after the other. A daemon that is no
  * longer in the status is forgotten with its numbers; one that is faulty in its first status counts. A repair that
  * fails is not a new fault: the next fault counts after the daemon was ready.
  *
@@ -19,7 +20,10 @@ struct mps_fault_count {
         char *daemon;
         char *resource;
         char *unit; /* UUID; NULL: the daemon has several */
-        bool is_at_fault;
+        enum mps_state state;
+        char *notice;     /* or NULL */
+        bool is_at_fault; /* and not ready since */
+        bool is_shm_full; /* for node/ledger/mps_report.h */
         uint64_t totals[MPS_FAULT_KINDS];
 };
 
@@ -35,3 +39,5 @@ struct mps_faults {
 
 void mps_faults_done(struct mps_faults *faults);
 void mps_faults_follow(struct mps_faults *faults, const struct mps_status *status);
+/* The daemon of that name; NULL: the newest status does not have it. */
+const struct mps_fault_count *mps_faults_find(const struct mps_faults *faults, const char *daemon);

@@ -12,7 +12,10 @@
 /* The interval of requests for the list while devices are held, and after kubelet was made to write its checkpoint. */
 #define LIST_INTERVAL_MS UINT64_C(5000)
 #define LIST_SOON_MS UINT64_C(1000)
-/* The pauses between failed requests, and between repeated device lists, grow from the minimum to the maximum. */
+/*
+ * The pauses between failed requests, and between repeated device lists, grow from the minimum to the maximum. They have no
+ * random part: kubelet is asked by this agent alone.
+ */
 #define RETRY_MIN_MS 1000
 #define RETRY_MAX_MS 60000
 #define REPEAT_MAX_MS 10000 /* each makes kubelet write a file */
@@ -115,6 +118,111 @@ static bool holdings_can_ask(const struct holdings *holdings)
         return !pace->is_refused || holdings_clock(holdings) - pace->refused_since < PATIENCE_MS;
 }
 
+/* ---- recent requests ---- */
+
+struct recent_request {
+        char *resource;
+        char *device;
+        int64_t since;
+        bool is_recorded;
+        uint64_t recorded_at; /* n_questions then */
+};
+
+static void forget_at(struct recent_requests *requests, size_t position)
+{
+        free(requests->all[position].resource);
+        free(requests->all[position].device);
+        requests->count--;
+        memmove(&requests->all[position], &requests->all[position + 1],
+                (requests->count - position) * sizeof(*requests->all));
+}
+
+static void recent_requests_done(struct recent_requests *requests)
+{
+        while (requests->count)
+                forget_at(requests, requests->count - 1);
+        free(TAKE_PTR(requests->all));
+}
+
+static void recent_requests_forget_before(struct recent_requests *requests, int64_t time)
+{
+        while (requests->count && requests->all[0].since < time)
+                forget_at(requests, 0);
+}
+
+static struct recent_request *recent_requests_find(
+        const struct recent_requests *requests, const char *resource, const char *device)
+{
+        for (size_t i = 0; i < requests->count; i++)
+                if (strcmp(requests->all[i].device, device) == 0 && strcmp(requests->all[i].resource, resource) == 0)
+                        return &requests->all[i];
+        return NULL;
+}
+
+static void mark_recorded(struct recent_request *request, uint64_t n_questions)
+{
+        if (!request->is_recorded)
+                request->recorded_at = n_questions;
+        request->is_recorded = true;
+}
+
+/*
+ * A previous request for the same device is over: its container has ended, or is an init container of the same pod.
+ * kubelet admits pods one by one, so its record has all earlier requests by now.
+ */
+static void recent_requests_add(struct recent_requests *requests, const char *resource, const char *const *ids,
+        size_t n_ids, int64_t now, uint64_t n_questions)
+{
+        for (size_t i = 0; i < requests->count; i++)
+                mark_recorded(&requests->all[i], n_questions);
+        if (!requests->all)
+                requests->all = xcalloc(HOLDINGS_RECENT_MAX, sizeof(*requests->all));
+        for (size_t i = 0; i < n_ids; i++) {
+                const struct recent_request *previous = recent_requests_find(requests, resource, ids[i]);
+
+                if (previous)
+                        forget_at(requests, (size_t)(previous - requests->all));
+                if (requests->count == HOLDINGS_RECENT_MAX)
+                        forget_at(requests, 0);
+                requests->all[requests->count++] =
+                        (struct recent_request){.resource = xstrdup(resource), .device = xstrdup(ids[i]), .since = now};
+        }
+}
+
+static void recent_requests_note_record(
+        struct recent_requests *requests, const struct checkpoint *record, uint64_t n_questions)
+{
+        for (size_t i = 0; i < record->n_entries && requests->count; i++)
+                for (size_t j = 0; j < record->entries[i].n_devices; j++) {
+                        struct recent_request *request = recent_requests_find(
+                                requests, record->entries[i].resource, record->entries[i].devices[j]);
+
+                        if (request)
+                                mark_recorded(request, n_questions);
+                }
+}
+
+/*
+ * Adds to |held|, with copies in |arena|, the requests that are too new for kubelet's checkpoint and, with |by_list|,
+ * for its newest list. Forgets the others.
+ */
+static size_t recent_requests_take(struct recent_requests *requests, bool by_list, uint64_t n_questions,
+        struct arena *arena, struct rollout_held *held)
+{
+        size_t count = 0;
+
+        for (size_t i = requests->count; i-- > 0;) {
+                const struct recent_request *request = &requests->all[i];
+
+                if (request->is_recorded && (!by_list || request->recorded_at < n_questions))
+                        forget_at(requests, i);
+                else
+                        held[count++] = (struct rollout_held){.resource = arena_strdup(arena, request->resource),
+                                .device = arena_strdup(arena, request->device)};
+        }
+        return count;
+}
+
 /* ---- kubelet's answers ---- */
 
 static void forget_old_requests(struct holdings *holdings)
@@ -178,15 +286,14 @@ static bool renew_record(struct holdings *holdings, bool at_once)
 
         if (doubt != pace->doubt) {
                 pace->repeat_at = now;
-                pace->repeat_ms = RETRY_MIN_MS;
+                pace->repeat.failures = 0;
         }
         pace->doubt = doubt;
         if (count > 0 && (at_once || now >= pace->repeat_at)) {
                 for (size_t i = 0; i < count; i++)
                         if (holdings->options->repeat(resources[i], holdings->options->data))
                                 break;
-                pace->repeat_at = now + pace->repeat_ms;
-                pace->repeat_ms = MIN(pace->repeat_ms * 2, REPEAT_MAX_MS);
+                pace->repeat_at = now + (int64_t)backoff_next(&pace->repeat, 0, 0);
                 list_within(holdings, LIST_SOON_MS);
         }
         arena_done(&scratch);
@@ -205,7 +312,7 @@ static void holdings_take_list(struct holdings *holdings, const struct pod_list 
                 holdings->listed_at = MAX(holdings->listed_at, asked_at);
         complaint_settle(&holdings->complaints.list);
         holdings->pace.is_refused = false;
-        holdings->pace.retry_ms = 0;
+        holdings->pace.retry.failures = 0;
         log_debug(
                 "kubelet has reported which container holds which devices", LOG_UINT("containers", list->n_containers));
         report_twice(holdings);
@@ -232,7 +339,7 @@ static void take_refusal(struct holdings *holdings, const struct error *err)
         if (!pace->is_refused)
                 pace->refused_since = holdings_clock(holdings);
         pace->is_refused = true;
-        pace->retry_ms = pace->retry_ms ? MIN(pace->retry_ms * 2, RETRY_MAX_MS) : RETRY_MIN_MS;
+        pace->retry_ms = backoff_next(&pace->retry, 0, 0);
         if (!holdings_can_ask(holdings))
                 take_record(holdings);
 }
@@ -405,7 +512,7 @@ static void note_ended(struct holdings *holdings, const struct checkpoint *recor
 
                 for (size_t j = 0; j < entry->n_devices; j++)
                         if (!holders_find(holdings->holders, entry->resource, entry->devices[j]) &&
-                                !recent_requests_have(&holdings->recent, entry->resource, entry->devices[j]))
+                                !recent_requests_find(&holdings->recent, entry->resource, entry->devices[j]))
                                 map_add(&holdings->ended.ids,
                                         holdings_key_of(&holdings->ended.arena, entry, entry->devices[j]), holdings);
         }
@@ -429,7 +536,7 @@ static size_t all_of_record(const struct holdings *holdings, struct arena *arena
 
         for (size_t i = 0; i < record->n_entries; i++)
                 count += record->entries[i].n_devices;
-        *ret = ARENA_ARRAY(arena, struct rollout_held, count + RECENT_REQUESTS_MAX);
+        *ret = ARENA_ARRAY(arena, struct rollout_held, count + HOLDINGS_RECENT_MAX);
         count = 0;
         for (size_t i = 0; i < record->n_entries; i++) {
                 const struct checkpoint_entry *entry = &record->entries[i];
@@ -459,7 +566,7 @@ enum ledger_word holdings_all(
                 by_list = true;
                 if (has_record)
                         note_ended(holdings, &record);
-                *ret_count = holders_all(holdings->holders, arena, RECENT_REQUESTS_MAX, ret);
+                *ret_count = holders_all(holdings->holders, arena, HOLDINGS_RECENT_MAX, ret);
         } else {
                 *ret_count = all_of_record(holdings, arena, &record, ret);
         }
@@ -488,6 +595,8 @@ int holdings_init(struct holdings *holdings, const struct ledger_options *option
                 .paths.kubelet_socket = xstrdup(config->kubelet.socket),
                 .paths.record = xasprintf("%s/" CHECKPOINT_NAME, folder),
                 .listed_at = HOLDINGS_NEVER,
+                .pace.retry = {.least_ms = RETRY_MIN_MS, .most_ms = RETRY_MAX_MS},
+                .pace.repeat = {.least_ms = RETRY_MIN_MS, .most_ms = REPEAT_MAX_MS},
         };
         list_init(&holdings->questions);
         if (*holdings->paths.socket &&

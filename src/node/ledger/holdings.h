@@ -5,7 +5,7 @@
  *            just started may leave pods out
  *   record   kubelet's checkpoint, a file that is at hand at once, has UIDs and init containers, and keeps pods that
  *            have ended until kubelet writes it again
- *   recent   requests that were answered a moment ago, which neither of the two has yet (recent_requests.h)
+ *   recent   requests that were answered a moment ago, which neither of the two has yet
  *
  * The list is asked for every five seconds as long as anything is held under MPS, and when it is needed.
  *
@@ -15,11 +15,13 @@
  */
 #pragma once
 
+#include "base/backoff.h"
 #include "base/complaint.h"
 #include "base/list.h"
 #include "base/io/dirwatch.h"
 #include "node/ledger/mps_resources.h"
-#include "node/ledger/recent_requests.h"
+#include "plan/checkpoint.h"
+#include "plan/rollout.h"
 
 /*
  * kubelet lists a container's devices only after it has read our answer, and after a start its list is not complete
@@ -30,14 +32,26 @@
 /* A time before any other. */
 #define HOLDINGS_NEVER INT64_MIN
 
+/*
+ * Devices that kubelet asked for lately. Until kubelet has read our answer, neither its list nor its record has them. An
+ * answer to a question that was asked after a request was recorded has that request's devices.
+ */
+#define HOLDINGS_RECENT_MAX ((size_t)1024) /* more are not remembered; the oldest go first */
+struct recent_request;
+struct recent_requests {
+        struct recent_request *all; /* one for each device, from the oldest to the newest */
+        size_t count;
+};
+
 /* Requests to kubelet that failed, and requests that its checkpoint answered instead. */
 struct holdings_pace {
         bool is_refused;       /* the newest question had no answer */
         int64_t refused_since; /* the first such question */
-        uint64_t retry_ms;     /* until the next one */
-        uint64_t doubt;        /* holders_doubt() of the newest list */
-        int64_t repeat_at;     /* no device list is repeated because of |doubt| earlier */
-        int64_t repeat_ms;
+        struct backoff retry;
+        uint64_t retry_ms; /* until the next one */
+        uint64_t doubt;    /* holders_doubt() of the newest list */
+        int64_t repeat_at; /* no device list is repeated because of |doubt| earlier */
+        struct backoff repeat;
 };
 
 struct holdings {

@@ -8,16 +8,14 @@
 #include "node/ledger/allocator.h"
 #include "node/ledger/claim_daemons.h"
 #include "node/ledger/container_start.h"
-#include "node/ledger/granted.h"
 #include "plan/mps_wanted.h"
+#include "plan/share.h"
 
 struct ledger {
         struct ledger_core core;
         struct pod_events pod_events;
-        struct own_shm own_shm;
         struct several several;
         struct declared_containers declared_containers;
-        struct declared_room declared_room;
         struct declared_pods declared_pods;
         struct container_start start;
         struct claim_set claims;
@@ -61,6 +59,134 @@ const struct broker *ledger_broker(struct ledger *ledger)
         return &ledger->broker;
 }
 
+/* ---- what is granted, for the supervisor ---- */
+
+/*
+ * If the record was lost, the id was derived from the devices (plan/allocations_sync.c), and the original id is
+ * unknown.
+ */
+#define GUESSED_ID_LENGTH ((size_t)17)
+
+static bool is_granted_known(const struct allocation *allocation)
+{
+        return !allocation->is_guess && strlen(allocation->id) != GUESSED_ID_LENGTH;
+}
+
+/* True if the tier needs a partition or a namespace. The supervisor decides whether the daemon can make one now. */
+static bool is_made(const struct ledger_core *core, const struct mps_resource *shared, const struct unit *unit)
+{
+        return unit->shared && share_tier(core->plan, shared->resource, unit) >= MPS_TIER_PARTITION;
+}
+
+static bool makes_any(const struct ledger_core *core, const struct mps_resource *shared)
+{
+        for (size_t i = 0; i < shared->resource->n_units; i++)
+                if (shared->resource->units[i].is_kept || is_made(core, shared, &shared->resource->units[i]))
+                        return true;
+        return false;
+}
+
+/* False: the share is unknown, perhaps only while its unit is missing. */
+static bool add_granted(const struct ledger_core *core, const struct ledger_share *of, struct arena *arena,
+        struct mps_allocation_request *ret, size_t *ret_count)
+{
+        const struct resource *resource = of->shared->resource;
+        const struct unit *unit = of->unit;
+        struct share share;
+
+        if (!makes_any(core, of->shared))
+                return true;
+        if (!is_granted_known(of->allocation) || !unit || unit->is_kept)
+                return false;
+        if (!is_made(core, of->shared, unit))
+                return true;
+        share = share_of(resource, unit, (unsigned int)MIN(of->allocation->n_devices, unit->replicas));
+        ret[(*ret_count)++] = (struct mps_allocation_request){
+                .id = of->allocation->id,
+                .daemon = mps_daemon_name(arena, resource, unit),
+                .unit = unit->uuid,
+                .threads_permille = share.threads_permille,
+                .limit_mib = share.memory_mib,
+                .sms = share.sms,
+        };
+        return true;
+}
+
+static size_t name_claims(const struct claim_set *claims, struct arena *arena, struct mps_holder *ret)
+{
+        const struct ledger_claim_state *states;
+        size_t n_claims = claim_set_all(claims, arena, &states);
+        size_t count = 0;
+
+        for (size_t i = 0; i < n_claims; i++)
+                for (size_t j = 0; j < states[i].claim->n_devices; j++)
+                        if (states[i].claim->devices[j].is_shared)
+                                ret[count++] = (struct mps_holder){
+                                        .unit = states[i].claim->devices[j].unit, .claim = states[i].claim->name};
+        return count;
+}
+
+/* Sends the names: pods as far as kubelet has listed them, and claims, for people who ask the supervisor. */
+static void send_names(const struct ledger *ledger)
+{
+        _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
+        const struct ledger_share *all;
+        size_t n_all = ledger_shares(&ledger->core, &scratch, &all);
+        struct mps_holder *holders =
+                ARENA_ARRAY(&scratch, struct mps_holder, n_all + claim_set_count_devices(&ledger->claims) + 1);
+        size_t count = name_claims(&ledger->claims, &scratch, holders);
+
+        for (size_t i = 0; i < n_all; i++)
+                if (all[i].allocation->unit && all[i].holder && all[i].holder->pod)
+                        holders[count++] = (struct mps_holder){.unit = all[i].allocation->unit,
+                                .pod = arena_printf(
+                                        &scratch, "%s/%s", all[i].holder->pod_namespace, all[i].holder->pod)};
+        mps_link_name_holders(daemons_link(&ledger->core.daemons), holders, count);
+}
+
+/*
+ * True if a kept unit is missing from the node. Its allocations may be unknown then: if nothing else of its resource is
+ * shared, they are not in the record.
+ */
+static bool has_unit_away(const struct plan *plan)
+{
+        for (size_t i = 0; i < plan->n_resources; i++)
+                for (size_t j = 0; j < plan->resources[i].n_units; j++)
+                        if (plan->resources[i].units[j].is_kept &&
+                                !inventory_has(plan->inventory, plan->resources[i].units[j].uuid))
+                                return true;
+        return false;
+}
+
+/*
+ * Sends all present allocations, and the names of their holders, to the supervisor of the MPS daemons.
+ *
+ * The supervisor compares the list of allocations with what it has made (mps/supervisor/allocations.c has the rule). So
+ * nothing is left of a container that has ended, even if its release was lost, and a running container lacks nothing.
+ * The list is sent only if each allocation has its original id and its share is known: the supervisor removes what the
+ * list does not name. Example: of three containers one was found in kubelet's list alone, because the record was lost.
+ * Its id is a guess, so no list is sent, and the supervisor keeps all that it has.
+ *
+ * To be called once the ledger has kubelet's list.
+ */
+static void send_granted(const struct ledger *ledger)
+{
+        const struct ledger_core *core = &ledger->core;
+        _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
+        const struct ledger_share *all;
+        size_t n_all = ledger_shares(core, &scratch, &all);
+        struct mps_allocation_request *requests = ARENA_ARRAY(
+                &scratch, struct mps_allocation_request, n_all + claim_set_count_devices(&ledger->claims) + 1);
+        bool is_whole = core->plan && !has_unit_away(core->plan);
+        size_t count = 0;
+
+        for (size_t i = 0; is_whole && i < n_all; i++)
+                is_whole = add_granted(core, &all[i], &scratch, requests, &count);
+        is_whole = is_whole && claim_set_add_made(&ledger->claims, &scratch, requests, &count);
+        mps_link_hold(daemons_link(&core->daemons), is_whole ? requests : NULL, count);
+        send_names(ledger);
+}
+
 /* ---- the plan ---- */
 
 static void list_wanted(const struct ledger *ledger, struct arena *arena, struct mps_wanted *ret)
@@ -87,7 +213,7 @@ static void renew_wanted(struct ledger *ledger)
                 daemons_want(daemons, &wanted);
                 daemons_send(daemons);
         }
-        granted_send_names(&ledger->core, &ledger->claims);
+        send_names(ledger);
 }
 
 void ledger_leave_gpus(struct ledger *ledger, bool is_left)
@@ -116,9 +242,9 @@ void ledger_apply(struct ledger *ledger, const struct plan *plan)
         several_forget(&ledger->several);
         several_check_soon(&ledger->several);
         if (mps_resources_count(&core->resources) == 0)
-                granted_send(core, &ledger->claims); /* else after kubelet's answer */
+                send_granted(ledger); /* else after kubelet's answer */
         claim_set_advance(&ledger->claims);
-        granted_send_names(core, &ledger->claims);
+        send_names(ledger);
 }
 
 void ledger_leave(struct ledger *ledger)
@@ -131,8 +257,7 @@ void ledger_leave(struct ledger *ledger)
         holdings_forget(&core->holdings);
         several_forget(&ledger->several);
         declared_containers_forget(&ledger->declared_containers);
-        declared_room_forget(&ledger->declared_room);
-        own_shm_forget(&ledger->own_shm);
+        declared_pods_forget(&ledger->declared_pods);
         violations_forget(&ledger->violations);
         claim_set_forget(&ledger->claims);
         daemons_forget(&core->daemons);
@@ -169,7 +294,7 @@ static void sync_allocations(struct ledger *ledger)
         for (size_t i = 0; i < count; i++)
                 mps_resources_sync(&core->resources, &all[i], holdings_holders(&core->holdings), core->plan->inventory,
                         ledger_clock(core) - HOLDINGS_GRACE_MS);
-        granted_send(core, &ledger->claims);
+        send_granted(ledger);
 }
 
 static void on_holdings_change(bool is_listed, void *data)
@@ -178,10 +303,8 @@ static void on_holdings_change(bool is_listed, void *data)
 
         if (holdings_are_whole(&ledger->core.holdings))
                 sync_allocations(ledger);
-        if (!is_listed)
-                return;
-        declared_pods_read_next(&ledger->declared_pods);
-        own_shm_read_next(&ledger->own_shm);
+        if (is_listed)
+                declared_pods_read_next(&ledger->declared_pods);
 }
 
 /* ---- what is asked ---- */
@@ -208,14 +331,13 @@ void ledger_ask(struct ledger *ledger)
         holdings_ask(&ledger->core.holdings);
 }
 
-bool ledger_containers(
-        const struct ledger *ledger, struct arena *arena, const struct holder_devices **ret, size_t *ret_count)
+bool ledger_containers(const struct ledger *ledger, const struct holder **ret, size_t *ret_count)
 {
         const struct holders *holders = holdings_holders(&ledger->core.holdings);
 
         if (!holders)
                 return false;
-        *ret_count = holders_containers(holders, arena, ret);
+        *ret_count = holders_containers(holders, ret);
         return true;
 }
 
@@ -224,22 +346,20 @@ void ledger_report_pods(struct ledger *ledger, const char *unit, enum node_event
         pod_events_report(&ledger->pod_events, unit, event, text);
 }
 
-static struct ledger_allocation measure_allocation(
-        const struct ledger *ledger, const struct mps_resource *shared, const struct allocation *allocation)
+static struct ledger_allocation measure_allocation(const struct ledger *ledger, const struct ledger_share *of)
 {
-        const struct unit *unit = allocation->unit ? resource_find_unit(shared->resource, allocation->unit) : NULL;
         struct ledger_allocation measured = {
-                .allocation = allocation,
-                .holder = ledger_holder_of(&ledger->core, shared, allocation),
+                .allocation = of->allocation,
+                .holder = of->holder,
                 .threads_permille = 1000,
         };
 
-        if (unit) {
+        if (of->unit) {
                 bool is_guess;
-                struct share share = declared_containers_share(&ledger->declared_containers, shared, allocation, unit,
-                        mps_resource_replicas(shared, allocation, unit), &is_guess);
+                struct share share = declared_containers_share(&ledger->declared_containers, of, of->unit,
+                        mps_resource_replicas(of->shared, of->allocation, of->unit), &is_guess);
 
-                measured.tier = ledger_tier(&ledger->core, shared->resource, unit);
+                measured.tier = ledger_tier(&ledger->core, of->shared->resource, of->unit);
                 measured.limit_mib = share.memory_mib;
                 measured.threads_permille = share.threads_permille;
         }
@@ -249,15 +369,15 @@ static struct ledger_allocation measure_allocation(
 size_t ledger_allocations(
         const struct ledger *ledger, const char *resource, struct arena *arena, const struct ledger_allocation **ret)
 {
-        const struct mps_resources_allocation *all;
-        size_t n_all = mps_resources_allocations(&ledger->core.resources, arena, &all);
+        const struct ledger_share *all;
+        size_t n_all = ledger_shares(&ledger->core, arena, &all);
         struct ledger_allocation *allocations = ARENA_ARRAY(arena, struct ledger_allocation, n_all);
         size_t count = 0;
 
         *ret = allocations;
         for (size_t i = 0; i < n_all; i++)
                 if (strcmp(all[i].shared->resource->name, resource) == 0)
-                        allocations[count++] = measure_allocation(ledger, all[i].shared, all[i].allocation);
+                        allocations[count++] = measure_allocation(ledger, &all[i]);
         return count;
 }
 
@@ -297,7 +417,7 @@ void ledger_keep_claims(struct ledger *ledger, const struct ledger_claim *claims
         claim_set_keep(&ledger->claims, claims, n_claims);
         renew_wanted(ledger);
         if (core->plan && (mps_resources_count(&core->resources) == 0 || holdings_are_whole(&core->holdings)))
-                granted_send(core, &ledger->claims);
+                send_granted(ledger);
 }
 
 void ledger_set_claim_pods(struct ledger *ledger, const char *uid, const struct ledger_claim_pod *pods, size_t n_pods)
@@ -354,21 +474,14 @@ static void open_objects(struct ledger *ledger)
         struct ledger_core *core = &ledger->core;
 
         pod_events_init(&ledger->pod_events, core);
-        own_shm_init(&ledger->own_shm, core);
         several_init(&ledger->several, core);
         claim_set_init(&ledger->claims, core);
-        declared_containers_init(&ledger->declared_containers, core);
-        declared_room_init(&ledger->declared_room, core, &ledger->declared_containers, &ledger->pod_events);
-        ledger->declared_pods = (struct declared_pods){.core = core,
-                .containers = &ledger->declared_containers,
-                .room = &ledger->declared_room,
-                .own_shm = &ledger->own_shm,
-                .start = &ledger->start};
+        declared_containers_init(&ledger->declared_containers, core, &ledger->pod_events);
+        ledger->declared_pods = (struct declared_pods){
+                .core = core, .containers = &ledger->declared_containers, .start = &ledger->start};
         declared_pods_init(&ledger->declared_pods);
-        ledger->start = (struct container_start){.core = core,
-                .containers = &ledger->declared_containers,
-                .room = &ledger->declared_room,
-                .pods = &ledger->declared_pods};
+        ledger->start = (struct container_start){
+                .core = core, .containers = &ledger->declared_containers, .pods = &ledger->declared_pods};
         violations_init(&ledger->violations, core, &ledger->claims, &ledger->declared_containers, &ledger->pod_events);
         allocator_init(&ledger->allocator, core, &ledger->violations, &ledger->several);
         ledger->broker = (struct broker){
@@ -399,7 +512,6 @@ static void on_ledger_closed(void *data)
         holdings_done(&ledger->core.holdings);
         daemons_done(&ledger->core.daemons);
         declared_containers_forget(&ledger->declared_containers);
-        declared_room_forget(&ledger->declared_room);
         violations_done(&ledger->violations);
         free(ledger);
         closed(closed_data);
@@ -420,7 +532,6 @@ void ledger_close(struct ledger *ledger, void (*closed)(void *data), void *data)
         violations_close(&ledger->violations, closing);
         several_close(&ledger->several, closing);
         declared_pods_close(&ledger->declared_pods, closing);
-        own_shm_forget(&ledger->own_shm);
         claim_set_close(&ledger->claims, closing);
         mps_link_close(daemons_link(&core->daemons), closing_release, closing_hold(closing));
         closing_end(closing, on_ledger_closed, ledger);

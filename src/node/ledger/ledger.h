@@ -126,8 +126,7 @@ size_t ledger_allocations(
         const struct ledger *ledger, const char *resource, struct arena *arena, const struct ledger_allocation **ret);
 
 /* holders_containers(); false: kubelet has not answered yet. Valid until the caller returns to the loop. */
-bool ledger_containers(
-        const struct ledger *ledger, struct arena *arena, const struct holder_devices **ret, size_t *ret_count);
+bool ledger_containers(const struct ledger *ledger, const struct holder **ret, size_t *ret_count);
 
 struct ledger_measures {
         const struct mps_status *mps;    /* NULL: no supervisor is connected */

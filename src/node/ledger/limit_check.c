@@ -264,8 +264,18 @@ static bool may_get_owner(const struct account *account)
         return account->top->pid > 0 && account->top->pod_uid && !account->is_on_record;
 }
 
+/* The violation of one client: "<what>|<daemon>|<unit>|<PID>". */
+static const char *client_key(
+        const struct check *check, const char *what, const struct account *account, const struct mps_client *client)
+{
+        return arena_printf(check->arena, "%s|%s|%s|%d", what, account->daemon->name,
+                account->unit ? account->unit : "", (int)client->pid);
+}
+
+/* |measured| and |granted|: struct limit_violation. |text| is in the arena. */
 static struct limit_violation *add_violation(struct check *check, enum limit_violation_kind kind,
-        const struct account *account, const struct mps_client *client, const char *key)
+        const struct account *account, const struct mps_client *client, const char *key, uint64_t measured,
+        uint64_t granted, const char *text)
 {
         struct limit_monitor_entry *entry = &check->found->entries[check->found->count++];
         const struct owned *owned = allocations_of_pod(check, client->pod_uid);
@@ -289,6 +299,9 @@ static struct limit_violation *add_violation(struct check *check, enum limit_vio
                 .container_id = arena_strdup(check->arena, client->container_id),
                 .allocation = account->kind == ACCOUNT_ALLOCATION ? arena_strdup(check->arena, account->allocation->id)
                                                                   : NULL,
+                .measured = measured,
+                .granted = granted,
+                .text = text,
         };
         return &entry->violation;
 }
@@ -303,49 +316,46 @@ static const char *allocation_text(const struct check *check, const struct accou
 static void check_memory(struct check *check, const struct account *account)
 {
         uint64_t allowed = (account->limit_mib + LIMIT_MONITOR_TOLERANCE_MIB * account->n_clients) * MIB;
-        struct limit_violation *violation;
 
         if (account->limit_mib == 0 || account->memory <= allowed)
                 return;
-        violation = add_violation(check, LIMIT_VIOLATION_MEMORY, account, account->top,
-                arena_printf(check->arena, "memory|%s", account->key));
-        violation->measured = account->memory / MIB;
-        violation->granted = account->limit_mib;
-        violation->text = arena_printf(check->arena,
-                "%s uses %" PRIu64 " MiB in %u processes, allocated are %" PRIu64
-                " MiB (%s); process %d uses most, %" PRIu64 " MiB",
-                violation_subject(check, account, account->top), violation->measured, account->n_clients,
-                violation->granted, allocation_text(check, account), (int)account->top->pid,
-                limit_check_memory_of(account->top) / MIB);
+        add_violation(check, LIMIT_VIOLATION_MEMORY, account, account->top,
+                arena_printf(check->arena, "memory|%s", account->key), account->memory / MIB, account->limit_mib,
+                arena_printf(check->arena,
+                        "%s uses %" PRIu64 " MiB in %u processes, allocated are %" PRIu64
+                        " MiB (%s); process %d uses most, %" PRIu64 " MiB",
+                        violation_subject(check, account, account->top), account->memory / MIB, account->n_clients,
+                        account->limit_mib, allocation_text(check, account), (int)account->top->pid,
+                        limit_check_memory_of(account->top) / MIB));
 }
 
 static void check_stranger(struct check *check, const struct account *account)
 {
-        struct limit_violation *violation = add_violation(check, LIMIT_VIOLATION_STRANGER, account, account->top,
-                arena_printf(check->arena, "stranger|%s", account->key));
-
-        violation->measured = account->memory / MIB;
-        violation->text = arena_printf(check->arena,
-                "%s has no allocation on this unit but %u processes with %" PRIu64
-                " MiB; process %d uses most, %" PRIu64 " MiB",
-                violation_subject(check, account, account->top), account->n_clients, violation->measured,
-                (int)account->top->pid, limit_check_memory_of(account->top) / MIB);
+        add_violation(check, LIMIT_VIOLATION_STRANGER, account, account->top,
+                arena_printf(check->arena, "stranger|%s", account->key), account->memory / MIB, 0,
+                arena_printf(check->arena,
+                        "%s has no allocation on this unit but %u processes with %" PRIu64
+                        " MiB; process %d uses most, %" PRIu64 " MiB",
+                        violation_subject(check, account, account->top), account->n_clients, account->memory / MIB,
+                        (int)account->top->pid, limit_check_memory_of(account->top) / MIB));
 }
 
 static void check_unknown(struct check *check, const struct account *account)
 {
-        struct limit_violation *violation = add_violation(check, LIMIT_VIOLATION_UNKNOWN, account, account->top,
-                arena_printf(check->arena, "unknown|%s", account->key));
-
-        violation->measured = account->n_clients;
-        violation->text = arena_printf(check->arena,
-                "%u MPS clients of daemon %s with %" PRIu64 " MiB have no known owner, one of them process %d: %s",
-                account->n_clients, account->daemon->name, account->memory / MIB, (int)account->top->pid,
+        const char *reason =
                 account->top->pid <= 0   ? "their PIDs are not visible, the daemon needs the host's PID namespace"
                 : !account->top->pod_uid ? "no pod is in their cgroups"
                 : account->is_on_record  ? "kubelet's record has their pod, but no share of this unit for it"
                                          : "their pod has no allocation there, but some allocations have no known "
-                                           "owner yet");
+                                           "owner yet";
+
+        add_violation(check, LIMIT_VIOLATION_UNKNOWN, account, account->top,
+                arena_printf(check->arena, "unknown|%s", account->key), account->n_clients, 0,
+                arena_printf(check->arena,
+                        "%u MPS clients of daemon %s with %" PRIu64
+                        " MiB have no known owner, one of them process %d: %s",
+                        account->n_clients, account->daemon->name, account->memory / MIB, (int)account->top->pid,
+                        reason));
 }
 
 static void limit_check_check_account(struct check *check, const struct account *account)
@@ -366,58 +376,48 @@ static void limit_check_check_account(struct check *check, const struct account 
 
 static void check_limits(struct check *check, const struct account *account, const struct mps_client *client)
 {
-        struct limit_violation *violation;
-
         if (account->is_limited_elsewhere)
                 return;
-        if (client->threads_permille > account->threads_permille + LIMIT_MONITOR_TOLERANCE_PERMILLE) {
-                violation = add_violation(check, LIMIT_VIOLATION_LIMIT, account, client,
-                        arena_printf(check->arena, "threads|%s|%s|%d", account->daemon->name,
-                                account->unit ? account->unit : "", (int)client->pid));
-                violation->measured = client->threads_permille;
-                violation->granted = account->threads_permille;
-                violation->text = arena_printf(check->arena,
-                        "%s: process %d may use %u.%u %% of the threads according to its server's log, allocated are "
-                        "%u.%u %% (%s)",
-                        violation_subject(check, account, client), (int)client->pid, client->threads_permille / 10,
-                        client->threads_permille % 10, account->threads_permille / 10, account->threads_permille % 10,
-                        allocation_text(check, account));
-        }
-        if (account->limit_mib > 0 && client->limit_mib > account->limit_mib + LIMIT_MONITOR_TOLERANCE_MIB) {
-                violation = add_violation(check, LIMIT_VIOLATION_LIMIT, account, client,
-                        arena_printf(check->arena, "limit|%s|%s|%d", account->daemon->name,
-                                account->unit ? account->unit : "", (int)client->pid));
-                violation->measured = client->limit_mib;
-                violation->granted = account->limit_mib;
-                violation->text = arena_printf(check->arena,
-                        "%s: process %d may allocate %" PRIu64
-                        " MiB according to its server's log, allocated are %" PRIu64 " MiB (%s)",
-                        violation_subject(check, account, client), (int)client->pid, client->limit_mib,
-                        account->limit_mib, allocation_text(check, account));
-        }
+        if (client->threads_permille > account->threads_permille + LIMIT_MONITOR_TOLERANCE_PERMILLE)
+                add_violation(check, LIMIT_VIOLATION_LIMIT, account, client,
+                        client_key(check, "threads", account, client), client->threads_permille,
+                        account->threads_permille,
+                        arena_printf(check->arena,
+                                "%s: process %d may use %u.%u %% of the threads according to its server's log, "
+                                "allocated are %u.%u %% (%s)",
+                                violation_subject(check, account, client), (int)client->pid,
+                                client->threads_permille / 10, client->threads_permille % 10,
+                                account->threads_permille / 10, account->threads_permille % 10,
+                                allocation_text(check, account)));
+        if (account->limit_mib > 0 && client->limit_mib > account->limit_mib + LIMIT_MONITOR_TOLERANCE_MIB)
+                add_violation(check, LIMIT_VIOLATION_LIMIT, account, client,
+                        client_key(check, "limit", account, client), client->limit_mib, account->limit_mib,
+                        arena_printf(check->arena,
+                                "%s: process %d may allocate %" PRIu64
+                                " MiB according to its server's log, allocated are %" PRIu64 " MiB (%s)",
+                                violation_subject(check, account, client), (int)client->pid, client->limit_mib,
+                                account->limit_mib, allocation_text(check, account)));
 }
 
 /* A difference of one permille is due to rounding. */
 static void check_variable(struct check *check, const struct account *account, const struct mps_client *client)
 {
         const unsigned int asked = client->asked_permille;
-        struct limit_violation *violation;
         const char *how;
 
         if (!account->is_by_variable || !client->has_environment || account->threads_permille >= 1000 ||
                 (asked && asked <= account->threads_permille + 1))
                 return;
-        violation = add_violation(check, LIMIT_VIOLATION_VARIABLE, account, client,
-                arena_printf(check->arena, "variable|%s|%s|%d", account->daemon->name,
-                        account->unit ? account->unit : "", (int)client->pid));
-        violation->measured = asked;
-        violation->granted = account->threads_permille;
         how = asked ? arena_printf(check->arena, "with CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=%u.%u", asked / 10, asked % 10)
                     : "without CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
-        violation->text = arena_printf(check->arena,
-                "%s: process %d was started %s, allocated are %u.%u %% (%s): it may use up to the daemon's own limit",
-                violation_subject(check, account, client), (int)client->pid, how, account->threads_permille / 10,
-                account->threads_permille % 10, allocation_text(check, account));
+        add_violation(check, LIMIT_VIOLATION_VARIABLE, account, client, client_key(check, "variable", account, client),
+                asked, account->threads_permille,
+                arena_printf(check->arena,
+                        "%s: process %d was started %s, allocated are %u.%u %% (%s): it may use up to the daemon's own "
+                        "limit",
+                        violation_subject(check, account, client), (int)client->pid, how,
+                        account->threads_permille / 10, account->threads_permille % 10,
+                        allocation_text(check, account)));
 }
 
 static void limit_check_check_claim(struct check *check, const struct account *account, const struct mps_client *client)
@@ -431,14 +431,14 @@ static void limit_check_check_claim(struct check *check, const struct account *a
                 (claimed && strcmp(claimed->pod_uid, client->pod_uid) == 0))
                 return;
         violation = add_violation(check, LIMIT_VIOLATION_CLAIM, account, client,
-                arena_printf(check->arena, "claim|%s|%d", account->daemon->name, (int)client->pid));
+                arena_printf(check->arena, "claim|%s|%d", account->daemon->name, (int)client->pid), 0, 0,
+                arena_printf(check->arena, "%s: process %d claims allocation %.64s, which %s%s",
+                        violation_subject(check, account, client), (int)client->pid, client->allocation,
+                        claimed ? "belongs to pod " : "is unknown",
+                        !claimed       ? ""
+                        : claimed->pod ? claimed->pod
+                                       : claimed->pod_uid));
         violation->allocation = arena_strdup(check->arena, client->allocation);
-        violation->text = arena_printf(check->arena, "%s: process %d claims allocation %.64s, which %s%s",
-                violation_subject(check, account, client), (int)client->pid, client->allocation,
-                claimed ? "belongs to pod " : "is unknown",
-                !claimed       ? ""
-                : claimed->pod ? claimed->pod
-                               : claimed->pod_uid);
 }
 
 static void check_client(struct check *check, const struct mps_daemon_status *daemon, const struct mps_client *client)

@@ -3,13 +3,6 @@
 #include "base/map.h"
 #include "node/ledger/limit_check.h"
 
-struct limit_monitor {
-        struct arena arenas[2]; /* of this poll and the previous one */
-        unsigned int turn;
-        struct limit_monitor_entries last;
-        struct map seen; /* limit_monitor_client_key() → int64_t *, in the arena of the last look */
-};
-
 const char *limit_violation_kind_name(enum limit_violation_kind kind)
 {
         static const char *const names[] = {
@@ -24,20 +17,12 @@ const char *limit_violation_kind_name(enum limit_violation_kind kind)
         return names[kind];
 }
 
-struct limit_monitor *limit_monitor_new(void)
+void limit_monitor_done(struct limit_monitor *limit_monitor)
 {
-        return xcalloc(1, sizeof(struct limit_monitor));
-}
-
-struct limit_monitor *limit_monitor_free(struct limit_monitor *limit_monitor)
-{
-        if (!limit_monitor)
-                return NULL;
         map_done(&limit_monitor->seen);
         arena_done(&limit_monitor->arenas[0]);
         arena_done(&limit_monitor->arenas[1]);
-        free(limit_monitor);
-        return NULL;
+        *limit_monitor = (struct limit_monitor){0};
 }
 
 static void limit_monitor_add(
@@ -177,5 +162,6 @@ void limit_monitor_poll(struct limit_monitor *limit_monitor, enum guard_mode mod
         for (size_t i = 0; i < limit_monitor->last.count; i++)
                 if (limit_monitor->last.entries[i].is_reported && !map_find(&after, limit_monitor->last.entries[i].key))
                         limit_monitor_add(&ret->gone, &ret->n_gone, &limit_monitor->last.entries[i]);
-        limit_monitor->last = entries;
+        limit_monitor->last.entries = entries.entries;
+        limit_monitor->last.count = entries.count;
 }

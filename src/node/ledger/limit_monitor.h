@@ -55,6 +55,7 @@
  */
 #pragma once
 
+#include "base/alloc.h"
 #include "base/map.h"
 #include "mps/wire/status.h"
 
@@ -136,10 +137,19 @@ struct limit_monitor_report {
         bool wants_look; /* the supervisor is to look at the processes, and then the next poll is due at once */
 };
 
-struct limit_monitor;
+/* Zeroed at first. */
+struct limit_monitor {
+        struct arena arenas[2]; /* of this poll and the previous one */
+        unsigned int turn;
+        struct {
+                struct limit_monitor_entry *entries;
+                size_t count;
+        } last;          /* the violations of the previous poll */
+        struct map seen; /* processes, and since when each has been seen, in the arena of the last look */
+};
 
-struct limit_monitor *limit_monitor_new(void);
-struct limit_monitor *limit_monitor_free(struct limit_monitor *limit_monitor); /* accepts NULL, returns NULL */
+/* Forgets everything. */
+void limit_monitor_done(struct limit_monitor *limit_monitor);
 
 /*
  * One poll. |now| is in milliseconds and never decreases. |*ret| and all in it are valid until the next poll. With

@@ -9,57 +9,24 @@
 
 #define PODS_OF_A_USER ((size_t)4)
 
-/* The state of one daemon as it was reported last. */
-struct reported {
-        char *name;
-        enum mps_state state;
-        char *notice;
-        bool had_fault; /* and no "ready" since */
-        bool is_shm_full;
-};
-
-struct mps_report {
-        struct pod_events *pod_events;
-        struct node_events *events;
-        struct reported *reported;
-        size_t n_reported;
-        bool is_unconnected; /* it was reported that no supervisor is connected */
-        bool is_shm_full;    /* of the node: reported, and it still is */
-};
-
-struct mps_report *mps_report_new(struct pod_events *pod_events)
+void mps_report_init(struct mps_report *report, struct pod_events *pod_events)
 {
-        struct mps_report *report = xcalloc(1, sizeof(*report));
-
-        report->pod_events = pod_events;
-        report->events = pod_events->core->options.events;
-        return report;
+        *report = (struct mps_report){.pod_events = pod_events};
 }
 
-static void free_reported(struct mps_report *report)
+void mps_report_done(struct mps_report *report)
 {
-        for (size_t i = 0; i < report->n_reported; i++) {
-                free(report->reported[i].name);
-                free(report->reported[i].notice);
-        }
-        free(report->reported);
+        mps_faults_done(&report->faults);
 }
 
-struct mps_report *mps_report_free(struct mps_report *report)
+const struct mps_faults *mps_report_faults(const struct mps_report *report)
 {
-        if (!report)
-                return NULL;
-        free_reported(report);
-        free(report);
-        return NULL;
+        return &report->faults;
 }
 
-static const struct reported *mps_report_find_reported(const struct mps_report *report, const char *name)
+static struct node_events *events_of(const struct mps_report *report)
 {
-        for (size_t i = 0; i < report->n_reported; i++)
-                if (strcmp(report->reported[i].name, name) == 0)
-                        return &report->reported[i];
-        return NULL;
+        return report->pod_events->core->options.events;
 }
 
 static char *pods_of(const struct mps_report *report, const struct mps_daemon_status *daemon)
@@ -82,14 +49,14 @@ static void mps_report_report_all(const struct mps_report *report, const struct 
         _free_ char *text = xasprintf("MPS daemon '%s' of %s %s%s%s", daemon->name, daemon->resource, what,
                 detail ? ": " : "", detail ? detail : "");
 
-        node_events_report(report->events, event, "%s", text);
+        node_events_report(events_of(report), event, "%s", text);
         for (size_t i = 0; i < daemon->n_units; i++)
                 pod_events_report(report->pod_events, daemon->units[i], event, text);
 }
 
 /* A daemon that starts for the first time is reported when it is ready, and not before. */
 static void mps_report_report_state(const struct mps_report *report, const struct mps_daemon_status *daemon,
-        const struct reported *previous, const char *pods)
+        const struct mps_fault_count *previous, const char *pods)
 {
         if (previous && previous->state == daemon->state)
                 return;
@@ -100,7 +67,7 @@ static void mps_report_report_state(const struct mps_report *report, const struc
                         LOG_STR("reason", daemon->reason), LOG_STR("pods", *pods ? pods : "-"));
                 mps_report_report_all(report, daemon, NODE_EVENT_MPS_DAEMON_FAULT,
                         "is at fault, its replicas are unhealthy", daemon->reason);
-        } else if (daemon->state == MPS_READY && previous && previous->had_fault) {
+        } else if (daemon->state == MPS_READY && previous && previous->is_at_fault) {
                 log_info("MPS daemon ready again", LOG_STR("event", node_event_reason(NODE_EVENT_MPS_DAEMON_RECOVERED)),
                         LOG_STR("daemon", daemon->name), LOG_STR("resource", daemon->resource),
                         LOG_UINT("restarts", daemon->restarts), LOG_STR("pods", *pods ? pods : "-"));
@@ -115,7 +82,7 @@ static void mps_report_report_state(const struct mps_report *report, const struc
 }
 
 static void report_notice(const struct mps_report *report, const struct mps_daemon_status *daemon,
-        const struct reported *previous, const char *pods)
+        const struct mps_fault_count *previous, const char *pods)
 {
         if (!daemon->notice || (previous && text_is_same(previous->notice, daemon->notice)))
                 return;
@@ -126,25 +93,18 @@ static void report_notice(const struct mps_report *report, const struct mps_daem
 }
 
 /* A status arrives with every client, so the holders of the unit are looked up only for a report. */
-static bool is_news(const struct mps_daemon_status *daemon, const struct reported *previous)
+static bool is_news(const struct mps_daemon_status *daemon, const struct mps_fault_count *previous)
 {
         return !previous || previous->state != daemon->state || !text_is_same(previous->notice, daemon->notice);
 }
 
-static struct reported mps_report_describe(const struct mps_report *report, const struct mps_daemon_status *daemon)
+static void mps_report_daemon(const struct mps_report *report, const struct mps_daemon_status *daemon)
 {
-        const struct reported *previous = mps_report_find_reported(report, daemon->name);
+        const struct mps_fault_count *previous = mps_faults_find(&report->faults, daemon->name);
         _free_ char *concerned = is_news(daemon, previous) ? pods_of(report, daemon) : xstrdup("");
-        bool had_fault = previous && previous->had_fault;
 
         mps_report_report_state(report, daemon, previous, concerned);
         report_notice(report, daemon, previous, concerned);
-        return (struct reported){
-                .name = xstrdup(daemon->name),
-                .state = daemon->state,
-                .notice = daemon->notice ? xstrdup(daemon->notice) : NULL,
-                .had_fault = daemon->state == MPS_FAULT || (had_fault && daemon->state != MPS_READY),
-        };
 }
 
 /*
@@ -200,7 +160,7 @@ static bool report_shm(const struct mps_report *report, const struct mps_status 
         log_warn("the shared memory of MPS is almost full",
                 LOG_STR("event", node_event_reason(NODE_EVENT_MPS_SHARED_MEMORY_FULL)),
                 LOG_STR("daemon", daemon ? daemon->name : "-"), LOG_STR("what", text.data));
-        node_events_report(report->events, NODE_EVENT_MPS_SHARED_MEMORY_FULL,
+        node_events_report(events_of(report), NODE_EVENT_MPS_SHARED_MEMORY_FULL,
                 "the shared memory of %s (/dev/shm of its containers) is almost full, and new clients fail on %s when "
                 "it is: %s",
                 whose, daemon ? "its GPUs" : "every GPU", text.data);
@@ -211,15 +171,13 @@ static void report_unconnected(const struct mps_report *report, const char *reas
 {
         log_warn("no MPS daemon answers, the replicas under MPS are unhealthy",
                 LOG_STR("event", node_event_reason(NODE_EVENT_MPS_UNAVAILABLE)), LOG_STR("reason", reason));
-        node_events_report(report->events, NODE_EVENT_MPS_UNAVAILABLE,
+        node_events_report(events_of(report), NODE_EVENT_MPS_UNAVAILABLE,
                 "no `warpshare mps` answers on this node, the replicas of GPUs shared by MPS are unhealthy: %s",
                 reason);
 }
 
 void mps_report_status(struct mps_report *report, const struct mps_status *status, const char *reason, bool is_needed)
 {
-        struct reported *reported;
-
         if (!status) {
                 if (is_needed && !report->is_unconnected)
                         report_unconnected(report, reason);
@@ -228,18 +186,14 @@ void mps_report_status(struct mps_report *report, const struct mps_status *statu
         }
         report->is_unconnected = false;
         report->is_shm_full = report_shm(report, status, &status->shm, NULL, report->is_shm_full);
-        reported = xcalloc(status->n_daemons, sizeof(*reported));
+        for (size_t i = 0; i < status->n_daemons; i++)
+                mps_report_daemon(report, &status->daemons[i]);
+        mps_faults_follow(&report->faults, status);
         for (size_t i = 0; i < status->n_daemons; i++) {
-                const struct mps_daemon_status *daemon = &status->daemons[i];
-                const struct reported *previous = mps_report_find_reported(report, daemon->name);
+                bool *is_full = &report->faults.counts[i].is_shm_full;
 
-                reported[i] = mps_report_describe(report, daemon);
-                reported[i].is_shm_full =
-                        report_shm(report, status, &daemon->shm, daemon, previous && previous->is_shm_full);
+                *is_full = report_shm(report, status, &status->daemons[i].shm, &status->daemons[i], *is_full);
         }
-        free_reported(report);
-        report->reported = reported;
-        report->n_reported = status->n_daemons;
 }
 
 /*
@@ -257,7 +211,7 @@ static void report_pod(const struct mps_report *report, const struct limit_viola
                 return;
         namespace = xasprintf("%.*s", (int)(slash - violation->pod), violation->pod);
         pod = (struct node_event_pod){namespace, slash + 1, violation->pod_uid};
-        node_events_report_pod(report->events, &pod, event, "%s", text);
+        node_events_report_pod(events_of(report), &pod, event, "%s", text);
 }
 
 static void report_violation(const struct mps_report *report, enum log_level level, const char *message,
@@ -270,7 +224,7 @@ static void report_violation(const struct mps_report *report, enum log_level lev
                 LOG_STR("pod", violation->pod ? violation->pod : violation->pod_uid),
                 LOG_STR("container", violation->container_id), LOG_INT("client", violation->client),
                 LOG_STR("text", violation->text));
-        node_events_report(report->events, event, "%s", text);
+        node_events_report(events_of(report), event, "%s", text);
         report_pod(report, violation, event, text);
 }
 

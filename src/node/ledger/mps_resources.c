@@ -5,6 +5,8 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/strbuf.h"
+#include "base/text.h"
+#include "node/kubelet/convert.h"
 
 #define SAVE_MS UINT64_C(100)
 /* After a failure, longer each time. */
@@ -60,20 +62,6 @@ size_t mps_resources_count_allocations(const struct mps_resources *resources)
 
         for (size_t i = 0; i < resources->count; i++)
                 count += allocations_count(resources->all[i].allocations);
-        return count;
-}
-
-size_t mps_resources_allocations(
-        const struct mps_resources *resources, struct arena *arena, const struct mps_resources_allocation **ret)
-{
-        size_t count = mps_resources_count_allocations(resources);
-        struct mps_resources_allocation *all = ARENA_ARRAY(arena, struct mps_resources_allocation, count);
-
-        *ret = all;
-        for (size_t i = 0; i < resources->count; i++)
-                for (size_t j = 0; j < allocations_count(resources->all[i].allocations); j++)
-                        *all++ = (struct mps_resources_allocation){
-                                &resources->all[i], allocations_get(resources->all[i].allocations, j)};
         return count;
 }
 
@@ -180,11 +168,10 @@ static void on_save(uv_timer_t *timer)
         for (size_t i = 0; i < resources->count; i++)
                 if (resources->all[i].is_changed)
                         is_saved &= save_name(resources, resources->all[i].resource->name);
-        resources->save_ms = is_saved             ? 0
-                             : resources->save_ms ? MIN(resources->save_ms * 2, SAVE_RETRY_MAX_MS)
-                                                  : SAVE_RETRY_MS;
-        if (!is_saved)
-                uv_timer_start(timer, on_save, resources->save_ms, 0);
+        if (is_saved)
+                resources->save_backoff.failures = 0;
+        else
+                uv_timer_start(timer, on_save, backoff_next(&resources->save_backoff, 0, 0), 0);
 }
 
 void mps_resources_note_change(struct mps_resources *resources, struct mps_resource *shared)
@@ -244,11 +231,13 @@ static void name_unit_of(const struct allocation *allocation, void *data)
 void mps_resources_name_units(
         const struct mps_resources *resources, struct arena *arena, struct rollout_held *held, size_t n_held)
 {
-        const struct mps_resources_allocation *all;
-        size_t count = mps_resources_allocations(resources, arena, &all);
+        for (size_t i = 0; i < resources->count; i++) {
+                const struct mps_resource *shared = &resources->all[i];
+                struct naming naming = {shared->resource->name, arena, held, n_held};
 
-        for (size_t i = 0; i < count; i++)
-                name_unit_of(all[i].allocation, &(struct naming){all[i].shared->resource->name, arena, held, n_held});
+                for (size_t j = 0; j < allocations_count(shared->allocations); j++)
+                        name_unit_of(allocations_get(shared->allocations, j), &naming);
+        }
 }
 
 void mps_resources_name_recorded_units(
@@ -302,12 +291,8 @@ static void hand_over(const struct mps_resources *resources, struct mps_resource
         size_t n_others = n_draining - (first == draining);
         bool is_new = true;
 
-        for (size_t i = 0; i < n_draining; i++) {
+        for (size_t i = 0; i < n_draining; i++)
                 draining[i].allocations = allocations_new(draining[i].resource, draining[i].resource->max_per_request);
-                for (size_t j = 0; j < n_previous; j++)
-                        if (strcmp(previous[j].resource->name, name) == 0)
-                                allocations_move(previous[j].allocations, draining[i].allocations);
-        }
         if (main && old) {
                 main->allocations = TAKE_PTR(old->allocations);
                 allocations_set_resource(main->allocations, main->resource, main->resource->max_per_request);
@@ -319,14 +304,14 @@ static void hand_over(const struct mps_resources *resources, struct mps_resource
                         continue;
                 is_new = false;
                 if (previous[j].allocations)
-                        allocations_move_all(previous[j].allocations, first->allocations);
+                        allocations_move(previous[j].allocations, first->allocations, ALLOCATIONS_ALL);
         }
         if (is_new)
                 load_allocations(resources, first);
         for (size_t i = n_draining - n_others; i < n_draining; i++)
-                allocations_move(first->allocations, draining[i].allocations);
+                allocations_move(first->allocations, draining[i].allocations, ALLOCATIONS_OF_TARGET);
         for (size_t i = n_draining - n_others; i < n_draining; i++)
-                allocations_move_strays(first->allocations, draining[i].allocations);
+                allocations_move(first->allocations, draining[i].allocations, ALLOCATIONS_STRAY);
 }
 
 /* Adds the resources of one name. */
@@ -371,12 +356,145 @@ void mps_resources_forget(struct mps_resources *resources)
         resources->count = 0;
 }
 
+/* ---- what kubelet says ---- */
+
+/* The resource |name| that has an allocation with the device id |id|; NULL: none has, or several. */
+static const struct mps_resource *find_owner(const struct mps_resources *resources, const char *name, const char *id)
+{
+        const struct mps_resource *owner = NULL;
+
+        for (size_t i = 0; i < resources->count; i++) {
+                if (strcmp(resources->all[i].resource->name, name) != 0 ||
+                        !allocations_of_device(resources->all[i].allocations, id))
+                        continue;
+                if (owner)
+                        return NULL;
+                owner = &resources->all[i];
+        }
+        return owner;
+}
+
+#define UUID_CHARACTERS "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-"
+
+/* The UUID in |texts| of a unit that the node lacks now; NULL: no UUID, or also one of a unit that it has. */
+static const char *find_away(const struct inventory *inventory, struct arena *arena, const char *texts)
+{
+        const char *away = NULL;
+
+        for (const char *at = texts; *at; at += strcspn(at, UUID_CHARACTERS)) {
+                size_t length = strspn(at, UUID_CHARACTERS);
+                const char *word = arena_strndup(arena, at, length);
+
+                at += length;
+                if (inventory_has(inventory, word))
+                        return NULL;
+                if (text_starts_with(word, "GPU-") || text_starts_with(word, "MIG-"))
+                        away = word;
+        }
+        return away;
+}
+
+static void read_answer(const struct inventory *inventory, struct arena *arena, struct allocations_held *held)
+{
+        if (!held->answer || held->texts)
+                return;
+        convert_read_answer(held->answer, arena, &held->id, &held->texts);
+        if (held->id && held->texts)
+                held->away = find_away(inventory, arena, held->texts);
+}
+
+/* The resource |name| that has the unit in the answer: the first one, while the unit is away; NULL: not known. */
+static const struct mps_resource *find_by_answer(
+        const struct mps_resources *resources, const char *name, const struct allocations_held *held)
+{
+        for (size_t i = 0; held->id && held->texts && i < resources->count; i++) {
+                const struct resource *resource = resources->all[i].resource;
+
+                if (strcmp(resource->name, name) != 0)
+                        continue;
+                if (held->away)
+                        return &resources->all[i];
+                for (size_t j = 0; j < resource->n_units; j++)
+                        if (!resource->units[j].is_kept && strstr(held->texts, resource->units[j].uuid))
+                                return &resources->all[i];
+        }
+        return NULL;
+}
+
+/*
+ * Finds the one of several resources of the same name to which an entry of kubelet's belongs:
+ *
+ *   1. the one that has its allocation
+ *   2. if our record of that was lost: the one that has the unit in our answer, as kubelet's checkpoint has it
+ *   3. else the one whose sharing policy has its first id. A unit that is kept does not count, because none of its ids
+ *      was given out under the present policy.
+ */
+static bool belongs_to(const struct mps_resources *resources, const struct mps_resource *shared,
+        const struct inventory *inventory, struct arena *arena, struct allocations_held *held)
+{
+        const struct resource *resource = shared->resource;
+        const char *id = held->devices[0];
+        const struct mps_resource *owner = find_owner(resources, resource->name, id);
+        const struct device *device = map_find(&resource->by_id, id);
+
+        if (!owner) {
+                read_answer(inventory, arena, held);
+                owner = find_by_answer(resources, resource->name, held);
+        }
+        if (owner)
+                return owner == shared;
+        if (shared->is_draining || device)
+                return device && !resource->units[device->unit].is_kept;
+        for (size_t i = 0; i < resource->n_draining; i++)
+                if (map_find(&resource->draining[i].by_id, id))
+                        return false;
+        return true;
+}
+
+/* The supervisor removes what it made for the allocation; an error only says that it had made nothing. */
+static void on_made_released(const struct error *err UNUSED, void *data UNUSED)
+{
+}
+
+static void on_released(const char *id, void *data)
+{
+        mps_link_release(data, id, on_made_released, NULL);
+}
+
+void mps_resources_sync(struct mps_resources *resources, struct mps_resource *shared, const struct holders *holders,
+        const struct inventory *inventory, int64_t as_of)
+{
+        struct arena scratch = ARENA_INIT;
+        struct allocations_held *held;
+        size_t count = holders_of(holders, shared->resource->name, &scratch, &held);
+        size_t n_held = 0;
+        bool has_changed;
+
+        for (size_t i = 0; i < count; i++)
+                if (held[i].n_devices && belongs_to(resources, shared, inventory, &scratch, &held[i]))
+                        held[n_held++] = held[i];
+        for (size_t i = 0; i < n_held; i++) {
+                const struct allocation *known = allocations_of_device(shared->allocations, held[i].devices[0]);
+
+                if (!known || known->is_read)
+                        read_answer(inventory, &scratch, &held[i]);
+        }
+        has_changed = allocations_sync(
+                shared->allocations, held, n_held, as_of, on_released, daemons_link(resources->daemons));
+        arena_done(&scratch);
+        if (has_changed)
+                mps_resources_note_change(resources, shared);
+}
+
 /* ---- begin and end ---- */
 
 void mps_resources_init(struct mps_resources *resources, const struct ledger_options *options,
         const struct daemons *daemons, const char *directory)
 {
-        *resources = (struct mps_resources){.options = options, .daemons = daemons, .directory = xstrdup(directory)};
+        *resources = (struct mps_resources){.options = options,
+                .daemons = daemons,
+                .directory = xstrdup(directory),
+                .save_backoff = {.least_ms = SAVE_RETRY_MS, .most_ms = SAVE_RETRY_MAX_MS}};
         uv_timer_init(options->loop, &resources->save_timer);
 }
 

@@ -13,6 +13,7 @@
  */
 #pragma once
 
+#include "base/backoff.h"
 #include "base/complaint.h"
 #include "base/io/closing.h"
 #include "node/ledger/daemons.h"
@@ -33,7 +34,7 @@ struct mps_resources {
         struct mps_resource *all;
         size_t count;
         uv_timer_t save_timer;
-        uint64_t save_ms; /* since writing has failed: until the next attempt */
+        struct backoff save_backoff;
         struct complaint bad_file;
 };
 
@@ -60,15 +61,6 @@ struct mps_resource *mps_resources_find(const struct mps_resources *resources, c
 struct mps_resource *mps_resources_find_for(
         const struct mps_resources *resources, const char *name, const char *const *ids, size_t n_ids);
 
-/* An allocation and its resource. */
-struct mps_resources_allocation {
-        const struct mps_resource *shared;
-        const struct allocation *allocation;
-};
-
-/* All allocations in |arena|, by resource, from the oldest to the newest. Valid until they change. */
-size_t mps_resources_allocations(
-        const struct mps_resources *resources, struct arena *arena, const struct mps_resources_allocation **ret);
 size_t mps_resources_count_allocations(const struct mps_resources *resources);
 
 /* How many replicas of |unit| the allocation has. */
@@ -93,8 +85,6 @@ void mps_resources_name_recorded_units(
         const struct mps_resources *resources, struct arena *arena, struct rollout_held *held, size_t n_held);
 
 /*
- * ---- mps_resources_sync.c ----
- *
  * Allocations that |holders| do not have and that are older than |as_of| (ledger_time.clock) have ended; what |holders|
  * have besides is entered. |inventory|: the GPUs that the node has now.
  */

@@ -11,8 +11,6 @@ struct report {
         char *unit;
         enum node_event event;
         char *text;
-        const struct holder **reported; /* borrowed from holdings_holders() */
-        size_t n_reported;
 };
 
 static void free_report(struct report *report)
@@ -20,7 +18,6 @@ static void free_report(struct report *report)
         list_remove(&report->link);
         free(report->unit);
         free(report->text);
-        free(report->reported);
         free(report);
 }
 
@@ -36,76 +33,84 @@ void pod_events_forget(struct pod_events *pod_events)
                 free_report(container_of(pod_events->reports.next, struct report, link));
 }
 
-static bool is_reported(const struct report *report, const struct holder *holder)
-{
-        for (size_t i = 0; i < report->n_reported; i++)
-                if (strcmp(report->reported[i]->pod, holder->pod) == 0 &&
-                        strcmp(report->reported[i]->pod_namespace, holder->pod_namespace) == 0)
-                        return true;
-        return false;
-}
+/* ---- the pods that hold a part of a unit, each once ---- */
+
+struct walk {
+        const struct ledger_core *core;
+        struct arena arena;
+        struct map seen; /* "namespace/name" */
+        void (*visit)(const struct holder *holder, const char *name, void *data);
+        void *data;
+};
 
 /*
  * A holder without the pod's name is an init container; it is skipped. While it runs, no other container of its pod
  * does.
  */
-static void report_to(struct report *report, const struct holder *holder)
+static void walk_to(struct walk *walk, const struct holder *holder)
 {
-        struct node_event_pod pod;
+        const char *name =
+                holder && holder->pod ? arena_printf(&walk->arena, "%s/%s", holder->pod_namespace, holder->pod) : NULL;
 
-        if (!holder || !holder->pod || is_reported(report, holder))
-                return;
-        report->reported = xrealloc(report->reported, (report->n_reported + 1) * sizeof(struct holder *));
-        report->reported[report->n_reported++] = holder;
-        pod = (struct node_event_pod){holder->pod_namespace, holder->pod, holder->pod_uid};
+        if (name && map_add(&walk->seen, name, walk))
+                walk->visit(holder, name, walk->data);
+}
+
+static void walk_allocations(struct walk *walk, const char *uuid)
+{
+        const struct ledger_share *all;
+        size_t count = ledger_shares(walk->core, &walk->arena, &all);
+
+        for (size_t i = 0; i < count; i++) {
+                const struct unit *unit = resource_find_unit(all[i].shared->resource, uuid);
+
+                if (unit && mps_resource_replicas(all[i].shared, all[i].allocation, unit) > 0)
+                        walk_to(walk, all[i].holder);
+        }
+}
+
+/* Resources without MPS, whose ids name the unit. */
+static void walk_ids(struct walk *walk, const char *uuid)
+{
+        const struct plan *plan = walk->core->plan;
+
+        for (size_t i = 0; i < plan->n_resources; i++) {
+                const struct resource *resource = &plan->resources[i];
+                const struct unit *unit = resource_find_unit(resource, uuid);
+
+                if (!unit || mps_resources_find(&walk->core->resources, resource->name))
+                        continue;
+                for (size_t j = unit->first_device; j < unit->first_device + unit->replicas; j++)
+                        walk_to(walk, holdings_find(&walk->core->holdings, resource->name, resource->devices[j].id));
+        }
+}
+
+static void walk_done(struct walk *walk)
+{
+        map_done(&walk->seen);
+        arena_done(&walk->arena);
+}
+
+/* ---- events ---- */
+
+static void report_to(const struct holder *holder, const char *name UNUSED, void *data)
+{
+        const struct report *report = data;
+        const struct node_event_pod pod = {holder->pod_namespace, holder->pod, holder->pod_uid};
+
         node_events_report_pod(report->core->options.events, &pod, report->event, "%s", report->text);
-}
-
-static void report_by_allocations(struct report *report, const struct mps_resource *shared, const struct unit *unit)
-{
-        for (size_t i = 0; i < allocations_count(shared->allocations); i++) {
-                const struct allocation *allocation = allocations_get(shared->allocations, i);
-
-                if (mps_resource_replicas(shared, allocation, unit) > 0)
-                        report_to(report, ledger_holder_of(report->core, shared, allocation));
-        }
-}
-
-static void report_by_ids(struct report *report, const struct resource *resource, const struct unit *unit)
-{
-        for (size_t i = 0; i < unit->replicas; i++)
-                report_to(report, holdings_find(&report->core->holdings, resource->name,
-                                          resource->devices[unit->first_device + i].id));
-}
-
-static void pod_events_report_all(struct report *report)
-{
-        const struct ledger_core *core = report->core;
-        size_t n_shared;
-        const struct mps_resource *shared = mps_resources_all(&core->resources, &n_shared);
-
-        for (size_t i = 0; i < n_shared; i++) {
-                const struct unit *unit = resource_find_unit(shared[i].resource, report->unit);
-
-                if (unit)
-                        report_by_allocations(report, &shared[i], unit);
-        }
-        for (size_t i = 0; i < core->plan->n_resources; i++) {
-                const struct resource *resource = &core->plan->resources[i];
-                const struct unit *unit = resource_find_unit(resource, report->unit);
-
-                if (unit && !mps_resources_find(&core->resources, resource->name))
-                        report_by_ids(report, resource, unit);
-        }
 }
 
 /* Without an answer, kubelet's previous list is used. */
 static void on_pod_events_listed(const struct error *err UNUSED, void *data)
 {
         struct report *report = data;
+        _cleanup_(walk_done) struct walk walk = {.core = report->core, .visit = report_to, .data = report};
 
-        if (holdings_holders(&report->core->holdings) && report->core->plan)
-                pod_events_report_all(report);
+        if (report->core->plan) {
+                walk_allocations(&walk, report->unit);
+                walk_ids(&walk, report->unit);
+        }
         free_report(report);
 }
 
@@ -125,24 +130,18 @@ void pod_events_report(struct pod_events *pod_events, const char *unit, enum nod
         holdings_list(&core->holdings, on_pod_events_listed, report);
 }
 
+static void add_pod_name(const struct holder *holder UNUSED, const char *name, void *data)
+{
+        struct strbuf *text = data;
+
+        strbuf_printf(text, "%s%s", text->size ? ", " : "", name);
+}
+
 char *pod_events_names(const struct pod_events *pod_events, const char *uuid)
 {
-        const struct ledger_core *core = pod_events->core;
-        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
-        _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
-        const struct mps_resources_allocation *all;
-        size_t count = mps_resources_allocations(&core->resources, &scratch, &all);
+        struct strbuf text = STRBUF_INIT;
+        _cleanup_(walk_done) struct walk walk = {.core = pod_events->core, .visit = add_pod_name, .data = &text};
 
-        for (size_t i = 0; i < count; i++) {
-                const struct unit *unit = resource_find_unit(all[i].shared->resource, uuid);
-                const struct holder *holder = ledger_holder_of(core, all[i].shared, all[i].allocation);
-                const char *name;
-
-                if (!unit || !holder || !holder->pod || !mps_resource_replicas(all[i].shared, all[i].allocation, unit))
-                        continue;
-                name = arena_printf(&scratch, "%s/%s", holder->pod_namespace, holder->pod);
-                if (!strstr(text.data, name))
-                        strbuf_printf(&text, "%s%s", text.size ? ", " : "", name);
-        }
-        return xstrdup(text.data);
+        walk_allocations(&walk, uuid);
+        return strbuf_take(&text);
 }

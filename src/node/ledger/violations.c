@@ -8,20 +8,19 @@
 
 /* ---- what is granted ---- */
 
-static void add_monitored_on(const struct violations *violations, const struct mps_resources_allocation *of,
+static void add_monitored_on(const struct violations *violations, const struct ledger_share *of,
         const struct unit *unit, struct arena *arena, struct limit_monitor_allocation *allocations,
         size_t *n_allocations)
 {
         const struct ledger_core *core = violations->core;
-        const struct holder *holder = ledger_holder_of(core, of->shared, of->allocation);
+        const struct holder *holder = of->holder;
         const unsigned int replicas = mps_resource_replicas(of->shared, of->allocation, unit);
         struct share share;
         bool is_guess;
 
         if (replicas == 0)
                 return;
-        share = declared_containers_share(
-                violations->containers, of->shared, of->allocation, unit, replicas, &is_guess);
+        share = declared_containers_share(violations->containers, of, unit, replicas, &is_guess);
         allocations[(*n_allocations)++] = (struct limit_monitor_allocation){
                 .id = of->allocation->id,
                 .unit = unit->uuid,
@@ -34,14 +33,9 @@ static void add_monitored_on(const struct violations *violations, const struct m
         };
 }
 
-static size_t most_monitored(const struct mps_resources_allocation *of)
-{
-        return of->allocation->unit ? 1 : MIN(of->allocation->n_devices, of->shared->resource->n_units);
-}
-
 /* An allocation that is bound to a unit counts only there. */
-static void add_monitored(const struct violations *violations, const struct mps_resources_allocation *of,
-        struct arena *arena, struct limit_monitor_allocation *allocations, size_t *n_allocations)
+static void add_monitored(const struct violations *violations, const struct ledger_share *of, struct arena *arena,
+        struct limit_monitor_allocation *allocations, size_t *n_allocations)
 {
         const struct resource *resource = of->shared->resource;
 
@@ -81,8 +75,8 @@ static size_t collect_monitored(
         const struct violations *violations, struct arena *arena, struct limit_monitor_allocation **ret)
 {
         const struct ledger_core *core = violations->core;
-        const struct mps_resources_allocation *all;
-        size_t n_all = mps_resources_allocations(&core->resources, arena, &all);
+        const struct ledger_share *all;
+        size_t n_all = ledger_shares(core, arena, &all);
         const struct ledger_claim_state *claims;
         size_t n_claims = claim_set_all(violations->claims, arena, &claims);
         size_t most = 0;
@@ -91,7 +85,8 @@ static size_t collect_monitored(
         for (size_t i = 0; i < n_claims; i++)
                 most += claims[i].claim->n_devices * (claims[i].claim->n_pods + 1);
         for (size_t i = 0; i < n_all; i++)
-                most += most_monitored(&all[i]);
+                most += all[i].allocation->unit ? 1
+                                                : MIN(all[i].allocation->n_devices, all[i].shared->resource->n_units);
         *ret = ARENA_ARRAY(arena, struct limit_monitor_allocation, most);
         for (size_t i = 0; i < n_all; i++)
                 add_monitored(violations, &all[i], arena, *ret, &count);
@@ -155,9 +150,9 @@ static void violations_poll(struct violations *violations)
 
         if (claim_set_has_unknown_pods(violations->claims))
                 core->options.wants_pods(core->options.data);
-        limit_monitor_poll(violations->monitor, guard_mode(core), allocations, n_allocations, status, &proof,
+        limit_monitor_poll(&violations->monitor, guard_mode(core), allocations, n_allocations, status, &proof,
                 ledger_clock(core), found);
-        mps_report_violations(violations->report, found);
+        mps_report_violations(&violations->report, found);
         for (size_t i = 0; i < found->n_appeared; i++)
                 violations->violations_total[found->appeared[i]->kind]++;
         for (size_t i = 0; i < found->n_ending; i++)
@@ -218,9 +213,7 @@ void violations_note_status(struct violations *violations, const char *reason)
         const struct daemons *daemons = &violations->core->daemons;
         const struct mps_status *status = daemons_status(daemons);
 
-        if (status)
-                mps_faults_follow(&violations->faults, status);
-        mps_report_status(violations->report, status, reason, daemons_any_wanted(daemons));
+        mps_report_status(&violations->report, status, reason, daemons_any_wanted(daemons));
         if (status && has_clients(status) && !uv_is_active((uv_handle_t *)&violations->timer))
                 uv_timer_start(&violations->timer, on_violations_timer, 0, INTERVAL_MS);
 }
@@ -229,7 +222,7 @@ void violations_measure(const struct violations *violations, struct ledger_measu
 {
         *ret = (struct ledger_measures){
                 .mps = daemons_status(&violations->core->daemons),
-                .faults = &violations->faults,
+                .faults = mps_report_faults(&violations->report),
                 .standing = violations->found.standing,
                 .n_standing = violations->found.n_standing,
                 .clients_ended_total = violations->clients_ended_total,
@@ -247,19 +240,17 @@ void violations_init(struct violations *violations, struct ledger_core *core, co
                 .core = core,
                 .claims = claims,
                 .containers = containers,
-                .monitor = limit_monitor_new(),
-                .report = mps_report_new(pod_events),
                 .looked_at = HOLDINGS_NEVER,
                 .allocated_at = HOLDINGS_NEVER,
         };
+        mps_report_init(&violations->report, pod_events);
         uv_timer_init(core->options.loop, &violations->timer);
 }
 
 void violations_forget(struct violations *violations)
 {
         uv_timer_stop(&violations->timer);
-        limit_monitor_free(violations->monitor);
-        violations->monitor = limit_monitor_new();
+        limit_monitor_done(&violations->monitor);
         violations->found = (struct limit_monitor_report){0};
 }
 
@@ -270,7 +261,6 @@ void violations_close(struct violations *violations, struct closing *closing)
 
 void violations_done(struct violations *violations)
 {
-        limit_monitor_free(violations->monitor);
-        mps_report_free(violations->report);
-        mps_faults_done(&violations->faults);
+        limit_monitor_done(&violations->monitor);
+        mps_report_done(&violations->report);
 }

@@ -1,13 +1,12 @@
 /*
  * Whether the containers keep within their limits: the limit monitor (limit_monitor.h) is polled as long as MPS daemons
  * have clients or a violation stands. Violations are reported and counted, and the clients that the monitor names are
- * terminated. Counts the faults of the daemons, too (faults.h).
+ * terminated.
  */
 #pragma once
 
 #include "node/ledger/claim_set.h"
 #include "node/ledger/declared_containers.h"
-#include "node/ledger/faults.h"
 #include "node/ledger/limit_monitor.h"
 #include "node/ledger/mps_report.h"
 
@@ -15,10 +14,9 @@ struct violations {
         struct ledger_core *core;
         const struct claim_set *claims;
         const struct declared_containers *containers;
-        struct limit_monitor *monitor;
+        struct limit_monitor monitor;
         struct limit_monitor_report found; /* at the newest poll */
-        struct mps_report *report;
-        struct mps_faults faults;
+        struct mps_report report;
         bool is_listing; /* kubelet's list is being asked for, as proof */
         bool is_looking; /* the supervisor is being asked to look at the processes, since |look_asked_at| */
         int64_t look_asked_at;

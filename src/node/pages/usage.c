@@ -147,11 +147,11 @@ static const struct unit *unit_of(const struct resource *resource, const char *i
 }
 
 /* The resource name is left out: it matters only for limits, and would be the longest label of all. */
-static void usage_add_containers(struct owners *owners, const struct plan *plan,
-        const struct holder_devices *containers, size_t n_containers, struct arena *arena)
+static void usage_add_containers(struct owners *owners, const struct plan *plan, const struct holder *containers,
+        size_t n_containers, struct arena *arena)
 {
         for (size_t i = 0; i < n_containers; i++) {
-                const struct holder *holder = containers[i].holder;
+                const struct holder *holder = &containers[i];
                 const struct resource *resource = plan ? plan_find(plan, containers[i].resource) : NULL;
                 struct usage_owner owner = {.pod_uid = holder->pod_uid,
                         .key = make_key(arena, holder, ""),
@@ -190,7 +190,7 @@ static size_t list_servers(const struct ledger *ledger, struct arena *arena, pid
 void node_usage_look(const struct node_usage *usage, const struct ledger *ledger, const struct plan *plan,
         struct arena *arena, struct node_usage_view *ret)
 {
-        const struct holder_devices *containers = NULL;
+        const struct holder *containers = NULL;
         struct owners owners = {0};
         size_t n_containers = 0;
         pid_t *servers;
@@ -199,7 +199,7 @@ void node_usage_look(const struct node_usage *usage, const struct ledger *ledger
         for (size_t i = 0; plan && i < plan->n_resources; i++)
                 add_allocations(&owners, ledger, &plan->resources[i], arena);
         usage_add_claims(&owners, ledger, arena);
-        ret->is_listed = ledger_containers(ledger, arena, &containers, &n_containers);
+        ret->is_listed = ledger_containers(ledger, &containers, &n_containers);
         usage_add_containers(&owners, plan, containers, n_containers, arena);
         if (usage) {
                 ret->usage = usage->usage;

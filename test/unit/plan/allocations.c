@@ -780,13 +780,13 @@ static void test_what_is_handed_on_goes_with_its_unit_or_else_with_its_ids(void 
         fixture_init(&from, "A*4", 4);
         fixture_init(&to, "B*4", 4);
         assert_ok(allocations_read(from.allocations, text, strlen(text), 1, &from.err), &from.err);
-        allocations_move(from.allocations, to.allocations);
+        allocations_move(from.allocations, to.allocations, ALLOCATIONS_OF_TARGET);
         assert_allocations(&from, "A:g1=B::0 C:g2=B::1");
         assert_allocations(&to, "B:g3=A::2 -:g4=B::3");
-        allocations_move_strays(from.allocations, to.allocations);
+        allocations_move(from.allocations, to.allocations, ALLOCATIONS_STRAY);
         assert_allocations(&from, "A:g1=B::0");
         assert_allocations(&to, "B:g3=A::2 -:g4=B::3 C:g2=B::1");
-        allocations_move_all(from.allocations, to.allocations);
+        allocations_move(from.allocations, to.allocations, ALLOCATIONS_ALL);
         assert_allocations(&from, "");
         assert_allocations(&to, "B:g3=A::2 -:g4=B::3 C:g2=B::1 A:g1=B::0");
         fixture_done(&from);

@@ -3,7 +3,7 @@
 #include <limits.h>
 
 #include "node.h"
-#include "plan/budget.h"
+#include "plan/share.h"
 
 static const struct mig_device mig;
 
@@ -59,8 +59,8 @@ static void test_what_is_usable_is_the_total_less_the_reserve(void **state UNUSE
                 struct budgeted budgeted;
 
                 make(&budgeted, table[i].provisioning, table[i].memory, table[i].is_mig, table[i].reserve);
-                assert_int_equal(budget_usable_mib(&budgeted.unit), table[i].usable);
-                assert_int_equal(budget_most_replicas(&budgeted.unit), table[i].most);
+                assert_int_equal(share_usable_mib(&budgeted.unit), table[i].usable);
+                assert_int_equal(share_most_replicas(&budgeted.unit), table[i].most);
         }
 }
 
@@ -90,8 +90,8 @@ static void test_the_reserve_that_the_driver_reports_replaces_the_estimate(void 
 
                 make(&budgeted, table[i].provisioning, 24 * GIB, table[i].is_mig, table[i].reserve);
                 budgeted.gpu.memory_reserved = table[i].reported;
-                assert_int_equal(budget_reserve_mib(&budgeted.unit), table[i].unavailable);
-                assert_int_equal(budget_usable_mib(&budgeted.unit), 24576 - table[i].unavailable);
+                assert_int_equal(share_reserve_mib(&budgeted.unit), table[i].unavailable);
+                assert_int_equal(share_usable_mib(&budgeted.unit), 24576 - table[i].unavailable);
         }
 }
 
@@ -100,11 +100,11 @@ static void test_shares_add_up_to_what_is_usable(void **state UNUSED)
         struct budgeted budgeted;
 
         make(&budgeted, PROVISIONING_WEIGHTED, 34190917632, false, -1); /* V100-32GB: 32,607 MiB */
-        assert_int_equal(budget_share_mib(&budgeted.unit, 1), 1591);
-        assert_int_equal(budget_share_mib(&budgeted.unit, 7), 11143);
-        assert_int_equal(budget_share_mib(&budgeted.unit, 20), 32607 - 768);
+        assert_int_equal(share_memory_mib(&budgeted.unit, 1), 1591);
+        assert_int_equal(share_memory_mib(&budgeted.unit, 7), 11143);
+        assert_int_equal(share_memory_mib(&budgeted.unit, 20), 32607 - 768);
         for (unsigned int k = 1; k < 20; k++) {
-                uint64_t both = budget_share_mib(&budgeted.unit, k) + budget_share_mib(&budgeted.unit, 20 - k);
+                uint64_t both = share_memory_mib(&budgeted.unit, k) + share_memory_mib(&budgeted.unit, 20 - k);
 
                 assert_in_range(both, 32607 - 768 - 1, 32607 - 768);
         }

@@ -4,7 +4,7 @@
 #include "node.h"
 #include "unit.h"
 
-#include "plan/claimable.h"
+#include "plan/plan_build.h"
 #include "plan/mps_wanted.h"
 #include "plan/share.h"
 
@@ -19,7 +19,7 @@ static struct node dra_node(size_t n_gpus)
 /* "GPU-0 MIG-1" */
 static const char *units(struct node *node)
 {
-        const struct resource *resource = claimable_units(&node->arena, &node->config, &node->inventory);
+        const struct resource *resource = plan_claimable(&node->arena, &node->config, &node->inventory);
         const char *text = "";
 
         if (!resource)
@@ -57,7 +57,7 @@ static void test_a_gpu_in_mig_mode_has_its_mig_devices_instead(void **state UNUS
         node.inventory.gpus[0].mig_devices = devices;
         node.inventory.gpus[0].n_mig_devices = 2;
         assert_string_equal(units(&node), "MIG-0 MIG-1 GPU-1");
-        resource = claimable_units(&node.arena, &node.config, &node.inventory);
+        resource = plan_claimable(&node.arena, &node.config, &node.inventory);
         assert_string_equal(resource->units[1].index, "0:1");
         assert_int_equal(resource->units[1].memory, 10 * GIB);
         node_done(&node);
@@ -76,8 +76,8 @@ static void test_a_unit_with_a_share_has_a_daemon_that_lets_a_client_have_all(vo
         mps_wanted_of(&wanted, &node.arena, node.plan);
         assert_int_equal(wanted.n_daemons, 0);
         unit = &node.plan->claimable->units[1];
-        mps_wanted_add_claimed(&wanted, &node.arena, node.plan, &unit, 1);
-        mps_wanted_add_claimed(&wanted, &node.arena, node.plan, &unit, 1); /* it has one already */
+        mps_wanted_add_claimed(&wanted, &node.arena, node.plan, &unit, 1, DAEMON_SCOPE_GPU);
+        mps_wanted_add_claimed(&wanted, &node.arena, node.plan, &unit, 1, DAEMON_SCOPE_GPU); /* it has one already */
         assert_int_equal(wanted.n_daemons, 1);
         assert_string_equal(wanted.daemons[0].name, "GPU-1");
         assert_string_equal(wanted.daemons[0].resource, "gpu.warpshare.dev");
@@ -106,7 +106,7 @@ static void test_the_configuration_says_the_memory_that_nvml_does_not_report(voi
         units[0] = &node.plan->claimable->units[0];
         units[1] = &node.plan->claimable->units[1];
         mps_wanted_of(&wanted, &node.arena, node.plan);
-        mps_wanted_add_claimed(&wanted, &node.arena, node.plan, units, 2);
+        mps_wanted_add_claimed(&wanted, &node.arena, node.plan, units, 2, DAEMON_SCOPE_GPU);
         assert_int_equal(wanted.daemons[0].units[0].limit_mib, 63 * 1024);
         assert_int_equal(wanted.daemons[1].units[0].limit_mib, 23 * 1024);
         node_done(&node);
@@ -124,7 +124,7 @@ static void test_a_unit_that_could_not_be_read_yet_has_no_daemon(void **state UN
         units[0] = &node.plan->claimable->units[0];
         units[1] = &node.plan->claimable->units[1];
         mps_wanted_of(&wanted, &node.arena, node.plan);
-        mps_wanted_add_claimed(&wanted, &node.arena, node.plan, units, 2);
+        mps_wanted_add_claimed(&wanted, &node.arena, node.plan, units, 2, DAEMON_SCOPE_GPU);
         assert_int_equal(wanted.n_daemons, 1);
         assert_string_equal(wanted.daemons[0].name, "GPU-1"); /* its memory was read before */
         node_done(&node);
@@ -154,7 +154,7 @@ static void test_one_daemon_for_all_gpus_leaves_mig_devices_their_own(void **sta
         assert_string_equal(mps_claimed_daemon_name(&node.arena, claimable, &claimable->units[0]), "MIG-0");
         assert_string_equal(mps_claimed_daemon_name(&node.arena, claimable, all[0]), "gpu.warpshare.dev");
         mps_wanted_of(&wanted, &node.arena, node.plan);
-        mps_wanted_add_common(&wanted, &node.arena, node.plan, all, n_all);
+        mps_wanted_add_claimed(&wanted, &node.arena, node.plan, all, n_all, DAEMON_SCOPE_RESOURCE);
         assert_int_equal(wanted.n_daemons, 1);
         assert_string_equal(wanted.daemons[0].name, "gpu.warpshare.dev");
         assert_int_equal(wanted.daemons[0].n_units, 2);
@@ -180,7 +180,7 @@ static void test_one_daemon_for_all_gpus_serves_the_others_while_one_cannot_be_r
                 assert_true(mps_claimed_is_of_all(all[i]));
         }
         mps_wanted_of(&wanted, &node.arena, node.plan);
-        mps_wanted_add_common(&wanted, &node.arena, node.plan, all, 2);
+        mps_wanted_add_claimed(&wanted, &node.arena, node.plan, all, 2, DAEMON_SCOPE_RESOURCE);
         assert_int_equal(wanted.n_daemons, 1);
         assert_int_equal(wanted.daemons[0].n_units, 1);
         assert_string_equal(wanted.daemons[0].units[0].uuid, "GPU-1");

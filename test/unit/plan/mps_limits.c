@@ -1,7 +1,6 @@
 #include "unit.h"
 
 #include "node.h"
-#include "plan/mps_facts.h"
 #include "plan/mps_limits.h"
 
 static void share_each(struct node *node, enum provisioning provisioning)

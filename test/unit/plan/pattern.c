@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/macro.h"
-#include "plan/pattern.h"
+#include "plan/plan_build.h"
 
 static void test_a_pattern_matches_the_whole_text(void **state UNUSED)
 {
@@ -46,7 +46,7 @@ static void test_a_pattern_matches_the_whole_text(void **state UNUSED)
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++)
-                if (pattern_matches(table[i].pattern, table[i].text) != table[i].matches)
+                if (plan_pattern_matches(table[i].pattern, table[i].text) != table[i].matches)
                         fail_msg("'%s' and '%s'", table[i].pattern, table[i].text);
 }
 
@@ -64,7 +64,7 @@ static void test_many_stars_cost_no_more_than_their_number(void **state UNUSED)
         pattern[sizeof(pattern) - 1] = '\0';
         memset(text, 'a', sizeof(text) - 1);
         text[sizeof(text) - 1] = '\0';
-        assert_false(pattern_matches(pattern, text));
+        assert_false(plan_pattern_matches(pattern, text));
 }
 
 int main(void)

@@ -8,14 +8,9 @@
 #include "node/kubelet/device_list.h"
 #include "plan/node.h"
 
-/* Health by the UUID of the one unit that is down; "" for none. */
-static bool all_but(const struct unit *unit, void *down)
-{
-        return strcmp(unit->uuid, down) != 0;
-}
-
-static char nobody[] = "";
-static char first[] = "GPU-0";
+static struct unhealthy_unit first_units[] = {{.uuid = (char[]){"GPU-0"}}};
+static const struct unit_health nobody;
+static const struct unit_health first = {.unhealthy = first_units, .n_unhealthy = 1};
 
 /* "id=H id=U …" of the packed message, in its order. */
 static char *describe(const struct device_list *list)
@@ -48,10 +43,10 @@ static void test_replicas_share_the_health_of_their_unit(void **state UNUSED)
 
         node_share(&node, SHARING_TIME_SLICING, 2);
         assert_ok(node_plan(&node), &node.err);
-        assert_true(device_list_update(&list, &node.plan->resources[0], all_but, nobody, NULL));
+        assert_true(device_list_update(&list, &node.plan->resources[0], &nobody, NULL));
         assert_list(&list, "GPU-0::0=H GPU-0::1=H GPU-1::0=H GPU-1::1=H");
-        assert_false(device_list_refresh(&list, all_but, nobody, NULL));
-        assert_true(device_list_refresh(&list, all_but, first, NULL));
+        assert_false(device_list_refresh(&list, &nobody, NULL));
+        assert_true(device_list_refresh(&list, &first, NULL));
         assert_list(&list, "GPU-0::0=U GPU-0::1=U GPU-1::0=H GPU-1::1=H");
         assert_int_equal(device_list_count(&list).healthy, 2);
         assert_int_equal(device_list_count(&list).unhealthy, 2);
@@ -67,13 +62,13 @@ static void test_an_id_that_is_reserved_is_listed_as_unhealthy_and_counted_apart
 
         node_share(&node, SHARING_TIME_SLICING, 2);
         assert_ok(node_plan(&node), &node.err);
-        assert_true(device_list_update(&list, &node.plan->resources[0], all_but, nobody, one));
+        assert_true(device_list_update(&list, &node.plan->resources[0], &nobody, one));
         assert_list(&list, "GPU-0::0=H GPU-0::1=U GPU-1::0=H GPU-1::1=H");
         assert_int_equal(device_list_count(&list).healthy, 3);
         assert_int_equal(device_list_count(&list).reserved, 1);
         assert_int_equal(device_list_count(&list).unhealthy, 0);
-        assert_false(device_list_refresh(&list, all_but, nobody, one));
-        assert_true(device_list_refresh(&list, all_but, nobody, NULL));
+        assert_false(device_list_refresh(&list, &nobody, one));
+        assert_true(device_list_refresh(&list, &nobody, NULL));
         assert_list(&list, "GPU-0::0=H GPU-0::1=H GPU-1::0=H GPU-1::1=H");
         device_list_done(&list);
         node_done(&node);
@@ -91,14 +86,14 @@ static void test_what_is_reserved_of_an_unhealthy_unit_is_no_news(void **state U
 
         node_share(&node, SHARING_TIME_SLICING, 2);
         assert_ok(node_plan(&node), &node.err);
-        assert_true(device_list_update(&list, &node.plan->resources[0], all_but, first, one));
-        assert_false(device_list_refresh(&list, all_but, first, NULL));
+        assert_true(device_list_update(&list, &node.plan->resources[0], &first, one));
+        assert_false(device_list_refresh(&list, &first, NULL));
         assert_int_equal(device_list_count(&list).reserved, 0);
         assert_int_equal(device_list_count(&list).unhealthy, 2);
         /* And a unit that comes back with all of its ids kept back is not news either. */
-        assert_false(device_list_refresh(&list, all_but, nobody, two));
+        assert_false(device_list_refresh(&list, &nobody, two));
         assert_int_equal(device_list_count(&list).reserved, 2);
-        assert_true(device_list_refresh(&list, all_but, nobody, one));
+        assert_true(device_list_refresh(&list, &nobody, one));
         assert_list(&list, "GPU-0::0=H GPU-0::1=U GPU-1::0=H GPU-1::1=H");
         device_list_done(&list);
         node_done(&node);
@@ -120,13 +115,13 @@ static void test_what_is_unavailable_is_unhealthy_and_what_drains_is_in_the_list
         resource.unavailable = unavailable;
         resource.draining = before.plan->resources;
         resource.n_draining = 1;
-        assert_true(device_list_update(&list, &resource, all_but, nobody, NULL));
+        assert_true(device_list_update(&list, &resource, &nobody, NULL));
         assert_list(&list, "GPU-0::0=H GPU-0::1=U GPU-1::0=H GPU-1::1=H GPU-0::2=U GPU-0::3=U");
         assert_int_equal(device_list_count(&list).reserved, 1);
         /* It is over: its ids stay, as all that once were there, and each of them once. */
-        assert_true(device_list_update(&list, &now.plan->resources[0], all_but, nobody, NULL));
+        assert_true(device_list_update(&list, &now.plan->resources[0], &nobody, NULL));
         assert_list(&list, "GPU-0::0=H GPU-0::1=H GPU-1::0=H GPU-1::1=H GPU-0::2=U GPU-0::3=U");
-        assert_true(device_list_update(&list, &resource, all_but, nobody, NULL));
+        assert_true(device_list_update(&list, &resource, &nobody, NULL));
         assert_list(&list, "GPU-0::0=H GPU-0::1=U GPU-1::0=H GPU-1::1=H GPU-0::2=U GPU-0::3=U");
         device_list_done(&list);
         node_done(&now);
@@ -151,14 +146,14 @@ static void test_what_is_in_use_of_a_unit_that_leaves_is_as_healthy_as_the_unit(
         resource = now.plan->resources[0];
         resource.draining = &draining;
         resource.n_draining = 1;
-        assert_true(device_list_update(&list, &resource, all_but, nobody, NULL));
+        assert_true(device_list_update(&list, &resource, &nobody, NULL));
         assert_list(&list, "GPU-0::0=H GPU-0::1=H GPU-1::0=H GPU-1::1=H GPU-0::2=U GPU-0::3=H");
         assert_int_equal(device_list_count(&list).healthy, 5);
         assert_int_equal(device_list_count(&list).unhealthy, 1);
-        assert_false(device_list_refresh(&list, all_but, nobody, NULL));
-        assert_true(device_list_refresh(&list, all_but, first, NULL));
+        assert_false(device_list_refresh(&list, &nobody, NULL));
+        assert_true(device_list_refresh(&list, &first, NULL));
         assert_list(&list, "GPU-0::0=U GPU-0::1=U GPU-1::0=H GPU-1::1=H GPU-0::2=U GPU-0::3=U");
-        assert_true(device_list_update(&list, &now.plan->resources[0], all_but, nobody, NULL));
+        assert_true(device_list_update(&list, &now.plan->resources[0], &nobody, NULL));
         assert_list(&list, "GPU-0::0=H GPU-0::1=H GPU-1::0=H GPU-1::1=H GPU-0::2=U GPU-0::3=U");
         device_list_done(&list);
         node_done(&now);
@@ -173,8 +168,8 @@ static void test_the_same_resource_in_a_new_plan_is_no_news(void **state UNUSED)
 
         assert_ok(node_plan(&before), &before.err);
         assert_ok(node_plan(&after), &after.err);
-        assert_true(device_list_update(&list, &before.plan->resources[0], all_but, first, NULL));
-        assert_false(device_list_update(&list, &after.plan->resources[0], all_but, first, NULL));
+        assert_true(device_list_update(&list, &before.plan->resources[0], &first, NULL));
+        assert_false(device_list_update(&list, &after.plan->resources[0], &first, NULL));
         assert_ptr_equal(list.resource, &after.plan->resources[0]);
         device_list_done(&list);
         node_done(&before);
@@ -191,18 +186,18 @@ static void test_an_id_that_was_advertised_stays_as_unhealthy(void **state UNUSE
         node_share(&two, SHARING_TIME_SLICING, 2);
         assert_ok(node_plan(&three), &three.err);
         assert_ok(node_plan(&two), &two.err);
-        device_list_update(&list, &three.plan->resources[0], all_but, nobody, NULL);
-        assert_true(device_list_update(&list, &two.plan->resources[0], all_but, nobody, NULL));
+        device_list_update(&list, &three.plan->resources[0], &nobody, NULL);
+        assert_true(device_list_update(&list, &two.plan->resources[0], &nobody, NULL));
         assert_list(&list, "GPU-0::0=H GPU-0::1=H GPU-0::2=U");
         assert_int_equal(device_list_count(&list).unhealthy, 1);
         /* Back again: the id is an ordinary one. */
-        assert_true(device_list_update(&list, &three.plan->resources[0], all_but, nobody, NULL));
+        assert_true(device_list_update(&list, &three.plan->resources[0], &nobody, NULL));
         assert_list(&list, "GPU-0::0=H GPU-0::1=H GPU-0::2=H");
         assert_int_equal(list.n_retired, 0);
         /* And away twice: named once. */
-        device_list_update(&list, &two.plan->resources[0], all_but, nobody, NULL);
-        device_list_update(&list, &three.plan->resources[0], all_but, nobody, NULL);
-        device_list_update(&list, &two.plan->resources[0], all_but, nobody, NULL);
+        device_list_update(&list, &two.plan->resources[0], &nobody, NULL);
+        device_list_update(&list, &three.plan->resources[0], &nobody, NULL);
+        device_list_update(&list, &two.plan->resources[0], &nobody, NULL);
         assert_list(&list, "GPU-0::0=H GPU-0::1=H GPU-0::2=U");
         device_list_done(&list);
         node_done(&three);
@@ -223,13 +218,13 @@ static void test_retired_ids_never_outgrow_a_message(void **state UNUSED)
                                 arena_printf(&nodes[i].arena, "GPU-12345678-1234-1234-1234-1234567%02zu%03zu", i, gpu);
                 node_share(&nodes[i], SHARING_TIME_SLICING, 1000);
                 assert_ok(node_plan(&nodes[i]), &nodes[i].err);
-                device_list_update(&list, &nodes[i].plan->resources[0], all_but, nobody, NULL);
+                device_list_update(&list, &nodes[i].plan->resources[0], &nobody, NULL);
         }
         assert_int_equal(device_list_count(&list).healthy, 20000);
         assert_int_equal(device_list_count(&list).unhealthy, 30000);
         /* The newest retired ones were kept: all of the third plan's, half of the second's. */
-        assert_string_equal(list.retired[29999], "GPU-12345678-1234-1234-1234-123456702019::999");
-        assert_string_equal(list.retired[0], "GPU-12345678-1234-1234-1234-123456701010::0");
+        assert_string_equal(list.retired[29999].id, "GPU-12345678-1234-1234-1234-123456702019::999");
+        assert_string_equal(list.retired[0].id, "GPU-12345678-1234-1234-1234-123456701010::0");
         message = device_list_pack(&list);
         assert_in_range(message->size, 0, (size_t)4 << 20);
         rpc_message_unref(message);
@@ -247,7 +242,7 @@ static void test_an_unknown_numa_node_is_no_topology(void **state UNUSED)
 
         node.inventory.gpus[1].numa_node = 1;
         assert_ok(node_plan(&node), &node.err);
-        device_list_update(&list, &node.plan->resources[0], all_but, nobody, NULL);
+        device_list_update(&list, &node.plan->resources[0], &nobody, NULL);
         message = device_list_pack(&list);
         response = v1beta1__list_and_watch_response__unpack(
                 NULL, message->size - RPC_PREFIX_SIZE, rpc_message_payload(message));

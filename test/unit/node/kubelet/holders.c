@@ -81,17 +81,17 @@ static void test_containers_are_listed_with_their_devices(void **state UNUSED)
         const struct checkpoint_entry entries[] = {ENTRY("uid-train", "main", GPU, "a::1", "a::0")};
         struct holders *holders = holders_from(containers, ARRAY_SIZE(containers), entries, ARRAY_SIZE(entries));
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const struct holder_devices *found;
+        const struct holder *found;
 
-        assert_int_equal(holders_containers(holders, &arena, &found), 2);
-        assert_string_equal(found[0].holder->pod_uid, "uid-train");
-        assert_string_equal(found[0].holder->pod_namespace, "ml");
-        assert_string_equal(found[0].holder->pod, "train");
-        assert_string_equal(found[0].holder->container, "main");
+        assert_int_equal(holders_containers(holders, &found), 2);
+        assert_string_equal(found[0].pod_uid, "uid-train");
+        assert_string_equal(found[0].pod_namespace, "ml");
+        assert_string_equal(found[0].pod, "train");
+        assert_string_equal(found[0].container, "main");
         assert_string_equal(found[0].resource, GPU);
         assert_int_equal(found[0].n_devices, 2);
         assert_string_equal(found[0].devices[1], "a::1");
-        assert_null(found[1].holder->pod_uid);
+        assert_null(found[1].pod_uid);
         holders_free(holders);
 }
 
@@ -203,14 +203,14 @@ static void test_a_device_of_two_pods_has_two_holders_and_is_told(void **state U
         };
         struct holders *holders = holders_from(containers, ARRAY_SIZE(containers), entries, ARRAY_SIZE(entries));
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const struct holder_devices *all;
+        const struct holder *all;
         const struct holders_twice *twice;
         struct allocations_held *held;
 
-        assert_int_equal(holders_containers(holders, &arena, &all), 2);
-        assert_string_equal(all[0].holder->pod_uid, "uid-serve");
-        assert_string_equal(all[1].holder->pod_uid, "uid-train");
-        assert_true(!all[0].holder->is_second && all[1].holder->is_second);
+        assert_int_equal(holders_containers(holders, &all), 2);
+        assert_string_equal(all[0].pod_uid, "uid-serve");
+        assert_string_equal(all[1].pod_uid, "uid-train");
+        assert_true(!all[0].is_second && all[1].is_second);
         assert_int_equal(holders_of(holders, GPU, &arena, &held), 2);
         assert_int_equal(held[0].n_devices, 2);
         assert_int_equal(held[1].n_devices, 1);
@@ -238,12 +238,12 @@ static void test_two_pods_of_one_device_and_one_name_of_container_have_no_uid(vo
         };
         struct holders *holders = holders_from(containers, ARRAY_SIZE(containers), entries, ARRAY_SIZE(entries));
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const struct holder_devices *all;
+        const struct holder *all;
 
-        assert_int_equal(holders_containers(holders, &arena, &all), 3);
-        assert_null(all[0].holder->pod_uid);
-        assert_string_equal(all[1].holder->pod_uid, "uid-third");
-        assert_null(all[2].holder->pod_uid);
+        assert_int_equal(holders_containers(holders, &all), 3);
+        assert_null(all[0].pod_uid);
+        assert_string_equal(all[1].pod_uid, "uid-third");
+        assert_null(all[2].pod_uid);
         assert_int_equal(holders_doubt(holders), 0);
         holders_free(holders);
 }

@@ -116,13 +116,13 @@ static void handle_allocate(struct rpc_call *call, const uint8_t *message, size_
 {
         struct fixture *f = context;
 
-        requests_allocate(f->requests, call, message, size);
+        requests_allocate(call, message, size, f->requests);
         f->logged = f->log ? lseek(f->log, 0, SEEK_END) : 0;
 }
 
 static void handle_prefer(struct rpc_call *call, const uint8_t *message, size_t size, void *context)
 {
-        requests_prefer(((struct fixture *)context)->requests, call, message, size);
+        requests_prefer(call, message, size, ((struct fixture *)context)->requests);
 }
 
 static void on_ended(struct rpc_call *call UNUSED, enum rpc_status status, const char *text, void *data)

@@ -5,11 +5,10 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
-#include "node/kubelet/tag.h"
+#include "node/kubelet/requests.h"
 
 static void test_a_tag_is_a_uuid_of_version_4(void **state UNUSED)
 {
-        struct tag_pool pool = {0};
         struct error err;
         regex_t uuid;
 
@@ -17,26 +16,24 @@ static void test_a_tag_is_a_uuid_of_version_4(void **state UNUSED)
                                  REG_EXTENDED | REG_NOSUB),
                 0);
         for (int i = 0; i < 1000; i++) {
-                char tag[TAG_SIZE];
+                char tag[REQUESTS_TAG_SIZE];
 
-                assert_ok(tag_draw(&pool, tag, &err), &err);
+                assert_ok(requests_draw_tag(tag, &err), &err);
                 assert_int_equal(regexec(&uuid, tag, 0, NULL, 0), 0);
         }
         regfree(&uuid);
 }
 
-/* The second pool is another resource, or the next start of the process. */
-static void test_no_tag_comes_twice_from_whatever_pool(void **state UNUSED)
+static void test_no_tag_comes_twice(void **state UNUSED)
 {
-        struct tag_pool pools[2] = {0};
         struct arena arena = ARENA_INIT;
         struct map seen = MAP_INIT;
         struct error err;
 
         for (int i = 0; i < 10000; i++) {
-                char *tag = ARENA_ARRAY(&arena, char, TAG_SIZE);
+                char *tag = ARENA_ARRAY(&arena, char, REQUESTS_TAG_SIZE);
 
-                assert_ok(tag_draw(&pools[i % 2], tag, &err), &err);
+                assert_ok(requests_draw_tag(tag, &err), &err);
                 assert_true(map_add(&seen, tag, tag));
         }
         map_done(&seen);
@@ -46,19 +43,18 @@ static void test_no_tag_comes_twice_from_whatever_pool(void **state UNUSED)
 /* 122 bits are free; each of them is seen as 0 and as 1. */
 static void test_every_digit_of_a_tag_is_random(void **state UNUSED)
 {
-        unsigned int digits[TAG_SIZE] = {0};
-        struct tag_pool pool = {0};
+        unsigned int digits[REQUESTS_TAG_SIZE] = {0};
         struct error err;
 
         for (int i = 0; i < 1000; i++) {
-                char tag[TAG_SIZE];
+                char tag[REQUESTS_TAG_SIZE];
 
-                assert_ok(tag_draw(&pool, tag, &err), &err);
-                for (size_t j = 0; j < TAG_SIZE - 1; j++)
+                assert_ok(requests_draw_tag(tag, &err), &err);
+                for (size_t j = 0; j < REQUESTS_TAG_SIZE - 1; j++)
                         if (tag[j] != '-')
                                 digits[j] |= 1U << (tag[j] <= '9' ? tag[j] - '0' : tag[j] - 'a' + 10);
         }
-        for (size_t j = 0; j < TAG_SIZE - 1; j++) {
+        for (size_t j = 0; j < REQUESTS_TAG_SIZE - 1; j++) {
                 if (j == 8 || j == 13 || j == 18 || j == 23)
                         continue;
                 assert_int_equal(digits[j], j == 14 ? 1U << 4 : j == 19 ? 0x0f00 : 0xffff);
@@ -69,7 +65,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_a_tag_is_a_uuid_of_version_4),
-                cmocka_unit_test(test_no_tag_comes_twice_from_whatever_pool),
+                cmocka_unit_test(test_no_tag_comes_twice),
                 cmocka_unit_test(test_every_digit_of_a_tag_is_random),
         };
 

@@ -48,7 +48,7 @@ static void test_allocations_stay_when_all_that_is_left_drains(void **state UNUS
         rig_change_gpus(4, 1);
         rig_change_gpus(2, 1);
         rig_pass(2 * GRACE_MS);
-        assert_string_equal(rig_allocations(), "serve GPU-0[0], train GPU-1[1 3]");
+        assert_string_equal(rig_allocations(), "train GPU-1[1 3], serve GPU-0[0]");
         assert_non_null(fake_allocations_find(&supervisor.made, train->allocation));
         rig_change(2);
         rig_pass(2 * GRACE_MS);

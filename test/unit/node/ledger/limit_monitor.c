@@ -13,7 +13,7 @@
 
 /* One daemon with two units at most; time goes by two seconds a look. */
 struct scene {
-        struct limit_monitor *limit_monitor;
+        struct limit_monitor limit_monitor;
         int64_t now;
         const struct limit_monitor_allocation *allocations;
         size_t n_allocations;
@@ -29,14 +29,14 @@ struct scene {
 
 static void scene_init(struct scene *scene)
 {
-        *scene = (struct scene){.limit_monitor = limit_monitor_new(), .n_units = 1};
+        *scene = (struct scene){.n_units = 1};
         scene->proof = (struct limit_monitor_proof){
                 .listed_at = INT64_MIN, .looked_at = INT64_MIN, .allocated_at = INT64_MIN, .pods = &scene->pods};
 }
 
 static void scene_done(struct scene *scene)
 {
-        limit_monitor_free(scene->limit_monitor);
+        limit_monitor_done(&scene->limit_monitor);
         map_done(&scene->pods);
 }
 
@@ -62,8 +62,8 @@ static void poll_as(struct scene *scene, enum guard_mode mode)
         const struct mps_status status = {.daemons = &daemon, .n_daemons = 1};
 
         scene->now += 2000;
-        limit_monitor_poll(scene->limit_monitor, mode, scene->allocations, scene->n_allocations, &status, &scene->proof,
-                scene->now, &scene->report);
+        limit_monitor_poll(&scene->limit_monitor, mode, scene->allocations, scene->n_allocations, &status,
+                &scene->proof, scene->now, &scene->report);
         if ((scene->report.wants_list && !scene->is_silent) || (scene->report.wants_look && !scene->is_frozen)) {
                 struct limit_monitor_report again;
 
@@ -71,7 +71,7 @@ static void poll_as(struct scene *scene, enum guard_mode mode)
                         scene->proof.listed_at = scene->now;
                 if (scene->report.wants_look && !scene->is_frozen)
                         scene->proof.looked_at = scene->now;
-                limit_monitor_poll(scene->limit_monitor, mode, scene->allocations, scene->n_allocations, &status,
+                limit_monitor_poll(&scene->limit_monitor, mode, scene->allocations, scene->n_allocations, &status,
                         &scene->proof, scene->now, &again);
                 assert_int_equal(again.n_appeared, 0);
                 scene->report.ending = again.ending;
