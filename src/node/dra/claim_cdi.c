@@ -58,13 +58,12 @@ static void add_edits(struct spec_edits *to, const struct dra_edits *edits)
         }
 }
 
-static int print_claim(
-        struct strbuf *ret, const char *driver, const struct dra_prepared_claim *claim, struct error *err)
+static int print_claim(struct strbuf *ret, const char *driver, const struct dra_claim *claim, struct error *err)
 {
         _cleanup_(spec_freep) struct spec *spec = spec_new(driver, CLASS);
 
         for (size_t i = 0; i < claim->n_results; i++) {
-                const struct dra_prepared_result *result = &claim->results[i];
+                const struct dra_result *result = &claim->results[i];
                 const struct dra_edits *edits = &result->edits;
                 const char *name = strchr(result->cdi_id, '=');
                 struct spec_edits *device = name ? spec_device(spec, name + 1) : NULL;
@@ -78,8 +77,8 @@ static int print_claim(
         return spec_print(spec, ret, err);
 }
 
-int dra_claim_cdi_write(struct cdi_files *files, const char *root, const char *driver,
-        const struct dra_prepared_claim *claim, struct error *err)
+int dra_claim_cdi_write(
+        struct cdi_files *files, const char *root, const char *driver, const struct dra_claim *claim, struct error *err)
 {
         _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
         _free_ char *path = claim_cdi_path_of(root, driver, claim->uid);

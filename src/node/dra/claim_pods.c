@@ -22,7 +22,7 @@ struct pods_request {
         struct dra_claim_pods *pods;
         struct kube_call *call;
         struct arena arena;
-        struct dra_service_claim claim;
+        struct dra_claim claim; /* only named at first */
 };
 
 static void pods_request_free(struct pods_request *request)
@@ -37,15 +37,15 @@ static void on_claim_with_pods(const struct kube_answer *answer, void *data)
 {
         struct pods_request *request = data;
         struct dra_claim_pods *pods = request->pods;
-        const struct dra_claim_asked asked = dra_node_asked(pods->node, &request->claim);
         struct error err = {.kind = ERROR_NONE};
-        struct dra_claim claim;
 
         request->call = NULL;
         if (answer->error)
                 err = *answer->error;
-        else if (dra_claim_read(&claim, &request->arena, answer->object, &asked, &err) == 0)
-                ledger_set_claim_pods(pods->node->ledger, request->claim.uid, claim.pods, claim.n_pods);
+        else if (dra_claim_read(&request->claim, &request->arena, answer->object, pods->node->driver, pods->node->pool,
+                         &err) == 0)
+                ledger_set_claim_pods(
+                        pods->node->ledger, request->claim.uid, request->claim.pods, request->claim.n_pods);
         if (err.kind != ERROR_NONE)
                 log_debug("which pods use a claim is not known", LOG_STR("claim", request->claim.name), LOG_ERR(&err));
         pods_request_free(request);
@@ -57,17 +57,14 @@ void dra_claim_pods_ask(struct dra_claim_pods *pods)
         const struct dra_record *record = pods->node->record;
 
         for (size_t i = 0; i < dra_record_count(record); i++) {
-                const struct dra_prepared_claim *recorded = dra_record_at(record, i);
+                const struct dra_claim *recorded = dra_record_at(record, i);
                 struct pods_request *request;
 
-                if (recorded->state != DRA_PREPARED_DONE)
+                if (recorded->state != DRA_CLAIM_PREPARED)
                         continue;
                 request = xcalloc(1, sizeof(*request));
                 request->pods = pods;
-                request->claim =
-                        (struct dra_service_claim){.namespace = arena_strdup(&request->arena, recorded->namespace),
-                                .uid = arena_strdup(&request->arena, recorded->uid),
-                                .name = arena_strdup(&request->arena, recorded->name)};
+                request->claim = dra_claim_copy_names(&request->arena, recorded);
                 list_append(&pods->requests, &request->link);
                 request->call =
                         dra_node_get_claim(pods->node, &request->claim, CLAIM_TIMEOUT_MS, on_claim_with_pods, request);

@@ -28,7 +28,6 @@ struct dra_driver {
         struct arena arena; /* of the texts of |node| */
         struct dra_claim_pods *pods;
         struct dra_readings *readings;
-        struct dra_changes *changes;
         struct dra_allocator *allocator;
         struct dra_status_sender *status;
         struct dra_prepare *prepare;
@@ -77,7 +76,7 @@ static size_t held_units(const struct dra_record *record, struct arena *arena, c
         size_t count = 0;
 
         for (size_t i = 0; i < dra_record_count(record); i++) {
-                const struct dra_prepared_claim *claim = dra_record_at(record, i);
+                const struct dra_claim *claim = dra_record_at(record, i);
 
                 for (size_t j = 0; j < claim->n_results; j++)
                         if (!claim->results[j].is_admin)
@@ -109,7 +108,7 @@ void dra_driver_put(struct dra_driver *driver, const struct plan *plan)
         dra_publisher_put(driver->node.publisher, plan->inventory, &options);
         arena_done(&driver->options_arena); /* of the previous options */
         driver->options_arena = arena;
-        dra_changes_go_on(driver->changes);
+        dra_allocator_go_on(driver->allocator);
 }
 
 static void on_slices(const struct error *error, void *data)
@@ -161,7 +160,7 @@ bool dra_driver_has_made(const struct dra_driver *driver, const char *gpu)
 
 bool dra_driver_has_closed_nvml(const struct dra_driver *driver)
 {
-        return !driver || dra_changes_have_closed_nvml(driver->changes);
+        return !driver || dra_allocator_has_closed_nvml(driver->allocator);
 }
 
 /* ---- health ---- */
@@ -305,12 +304,12 @@ static void keep_claims(const struct dra_node *node)
         size_t count = 0;
 
         for (size_t i = 0; i < dra_record_count(node->record); i++) {
-                const struct dra_prepared_claim *recorded = dra_record_at(node->record, i);
+                const struct dra_claim *recorded = dra_record_at(node->record, i);
                 struct error err;
 
-                if (recorded->state != DRA_PREPARED_DONE)
+                if (recorded->state != DRA_CLAIM_PREPARED)
                         continue;
-                dra_booking_keep(&claims[count], &arena, recorded);
+                dra_booking_make(&claims[count], &arena, recorded);
                 if (dra_claim_cdi_write(node->cdi_files, node->cdi_root, node->driver, recorded, &err) < 0)
                         log_warn("the CDI file of a DRA claim cannot be written: its containers cannot be restarted",
                                 LOG_STR("claim", claims[count].name), LOG_ERR(&err));
@@ -411,16 +410,9 @@ static void begin_preparing(struct dra_driver *driver, const struct config *conf
 
         driver->pods = dra_claim_pods_new(node, on_pods_known, driver);
         driver->readings = dra_readings_new(node, driver->pods);
-        driver->changes = dra_changes_new(node, config);
-        driver->allocator = dra_allocator_new(node, driver->changes, driver_on_released, driver);
+        driver->allocator = dra_allocator_new(node, config, driver_on_released, driver);
         driver->status = dra_status_sender_new(node);
-        driver->prepare = dra_prepare_new(&(struct dra_prepare_options){
-                .record = node->record,
-                .driver = node->driver,
-                .readings = driver->readings,
-                .allocator = driver->allocator,
-                .status = driver->status,
-        });
+        driver->prepare = dra_prepare_new(node, driver->readings, driver->allocator, driver->status);
         driver->service = dra_service_new(&(struct dra_service_options){
                 .loop = node->loop,
                 .prepare = driver->prepare,
@@ -453,7 +445,7 @@ int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *opt
         begin_preparing(driver, options->config, folder);
         registration.service = driver->service;
         if (dra_registration_new(&driver->registration, &registration, err) < 0) {
-                dra_changes_close(driver->changes, closing_release, closing_hold(&driver->closing));
+                dra_allocator_close(driver->allocator, closing_release, closing_hold(&driver->closing));
                 driver_free(driver);
                 return error_prefix(err, "DRA");
         }
@@ -475,14 +467,13 @@ int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *opt
 /* Closes everything except the sockets. Claims that are being prepared are refused, and thereby taken back. */
 static void close_parts(struct dra_driver *driver)
 {
-        dra_changes_refuse(driver->changes);
         dra_readings_refuse(driver->readings);
         dra_allocator_refuse(driver->allocator);
         driver->node.is_closing = true;
         driver->pods = dra_claim_pods_free(driver->pods);
         dra_status_sender_cancel(driver->status);
         driver->node.publisher = dra_publisher_close(driver->node.publisher);
-        dra_changes_close(driver->changes, closing_release, closing_hold(&driver->closing));
+        dra_allocator_close(driver->allocator, closing_release, closing_hold(&driver->closing));
         deferred_close(&driver->turn, &driver->closing);
 }
 

@@ -8,10 +8,8 @@
 
 #include "net/kube/client.h"
 #include "node/cdi/files.h"
-#include "node/dra/claim.h"
 #include "node/dra/prepared_record.h"
 #include "node/dra/publish.h"
-#include "node/dra/service.h"
 #include "node/ledger/ledger.h"
 #include "plan/plan.h"
 
@@ -43,8 +41,9 @@ int dra_node_check_cdi(const struct dra_node *node, struct error *err) MUST_USE;
 /* The unit in the plan in force; NULL, with an error: it has gone, or does not belong to DRA. */
 const struct unit *dra_node_find_unit(const struct dra_node *node, const char *uuid, struct error *err);
 
-struct dra_claim_asked dra_node_asked(const struct dra_node *node, const struct dra_service_claim *claim);
+/* The path of the claim on the API server, for the caller to free. */
+char *dra_node_claim_path(const struct dra_node *node, const struct dra_claim *claim);
 
 /* Reads the claim from the API server. */
-struct kube_call *dra_node_get_claim(const struct dra_node *node, const struct dra_service_claim *claim,
-        uint64_t timeout_ms, kube_done_fn *done, void *data);
+struct kube_call *dra_node_get_claim(const struct dra_node *node, const struct dra_claim *claim, uint64_t timeout_ms,
+        kube_done_fn *done, void *data);

@@ -14,7 +14,6 @@
 #include "base/file.h"
 #include "base/strbuf.h"
 #include "base/data/json_fields.h"
-#include "node/dra/claim.h"
 
 #define VERSION 1
 #define REMOVED "removed"
@@ -22,7 +21,7 @@
 
 struct entry {
         struct arena arena;
-        struct dra_prepared_claim claim;
+        struct dra_claim claim;
         char *text; /* the claim's text in the file */
 };
 
@@ -92,7 +91,7 @@ static const struct json_text variable_text = {is_variable, DRA_RECORD_TEXT_MAX,
 
 static const char *prepared_record_state_word(unsigned int position)
 {
-        return position == DRA_PREPARED_DONE ? "prepared" : "started";
+        return position == DRA_CLAIM_PREPARED ? "prepared" : "started";
 }
 
 static const struct json_field node_fields[] = {
@@ -128,39 +127,39 @@ static const struct json_field instance_fields[] = {
 static const struct json_shape instance_shape = JSON_SHAPE(struct dra_instance, instance_fields);
 
 static const struct json_field result_fields[] = {
-        JSON_TEXT("pool", struct dra_prepared_result, pool, some_text, .is_needed = true),
-        JSON_TEXT("request", struct dra_prepared_result, request, some_text, .is_needed = true),
-        JSON_TEXT("device", struct dra_prepared_result, device, some_text, .is_needed = true),
-        JSON_TEXT("unit", struct dra_prepared_result, unit, some_text, .is_needed = true),
-        JSON_MEMBER("instance", struct dra_prepared_result, instance, instance_shape,
-                .has = offsetof(struct dra_prepared_result, has_instance)),
-        JSON_TEXT("shareID", struct dra_prepared_result, share_id, some_text),
-        JSON_BOOL("adminAccess", struct dra_prepared_result, is_admin),
-        JSON_UINT("memoryBytes", struct dra_prepared_result, memory_bytes, 0, INT64_MAX, .is_needed = true),
-        JSON_UINT("threadPercentage", struct dra_prepared_result, thread_percentage, 0, 100, .is_needed = true),
-        JSON_TEXT("tier", struct dra_prepared_result, tier, some_text),
-        JSON_TEXT("daemon", struct dra_prepared_result, daemon, some_text),
-        JSON_TEXT("allocation", struct dra_prepared_result, allocation, some_text),
-        JSON_TEXT("cdiID", struct dra_prepared_result, cdi_id, some_text, .is_needed = true),
-        JSON_TEXT("unitCDIID", struct dra_prepared_result, unit_cdi_id, some_text),
-        JSON_TEXTS("env", struct dra_prepared_result, edits.env, edits.n_env, variable_text, 0, DRA_RECORD_EDITS_MAX,
+        JSON_TEXT("pool", struct dra_result, pool, some_text, .is_needed = true),
+        JSON_TEXT("request", struct dra_result, request, some_text, .is_needed = true),
+        JSON_TEXT("device", struct dra_result, device, some_text, .is_needed = true),
+        JSON_TEXT("unit", struct dra_result, unit, some_text, .is_needed = true),
+        JSON_MEMBER("instance", struct dra_result, instance, instance_shape,
+                .has = offsetof(struct dra_result, has_instance)),
+        JSON_TEXT("shareID", struct dra_result, share_id, some_text),
+        JSON_BOOL("adminAccess", struct dra_result, is_admin),
+        JSON_UINT("memoryBytes", struct dra_result, memory_bytes, 0, INT64_MAX, .is_needed = true),
+        JSON_UINT("threadPercentage", struct dra_result, thread_percentage, 0, 100, .is_needed = true),
+        JSON_TEXT("tier", struct dra_result, tier, some_text),
+        JSON_TEXT("daemon", struct dra_result, daemon, some_text),
+        JSON_TEXT("allocation", struct dra_result, allocation, some_text),
+        JSON_TEXT("cdiID", struct dra_result, cdi_id, some_text, .is_needed = true),
+        JSON_TEXT("unitCDIID", struct dra_result, unit_cdi_id, some_text),
+        JSON_TEXTS("env", struct dra_result, edits.env, edits.n_env, variable_text, 0, DRA_RECORD_EDITS_MAX,
                 .is_needed = true),
-        JSON_ITEMS("nodes", struct dra_prepared_result, edits.nodes, edits.n_nodes, node_shape, 0, DRA_RECORD_EDITS_MAX,
+        JSON_ITEMS("nodes", struct dra_result, edits.nodes, edits.n_nodes, node_shape, 0, DRA_RECORD_EDITS_MAX,
                 .is_needed = true),
-        JSON_ITEMS("mounts", struct dra_prepared_result, edits.mounts, edits.n_mounts, mount_shape, 0,
-                DRA_RECORD_EDITS_MAX, .is_needed = true),
+        JSON_ITEMS("mounts", struct dra_result, edits.mounts, edits.n_mounts, mount_shape, 0, DRA_RECORD_EDITS_MAX,
+                .is_needed = true),
 };
-static const struct json_shape result_shape = JSON_SHAPE(struct dra_prepared_result, result_fields);
+static const struct json_shape result_shape = JSON_SHAPE(struct dra_result, result_fields);
 
 static const struct json_field claim_fields[] = {
-        JSON_TEXT("uid", struct dra_prepared_claim, uid, some_text, .is_needed = true),
-        JSON_TEXT("namespace", struct dra_prepared_claim, namespace, some_text, .is_needed = true),
-        JSON_TEXT("name", struct dra_prepared_claim, name, some_text, .is_needed = true),
-        JSON_WORD("state", struct dra_prepared_claim, state, prepared_record_state_word, 2, .is_needed = true),
-        JSON_ITEMS("results", struct dra_prepared_claim, results, n_results, result_shape, 0, DRA_CLAIM_RESULTS_MAX,
+        JSON_TEXT("uid", struct dra_claim, uid, some_text, .is_needed = true),
+        JSON_TEXT("namespace", struct dra_claim, namespace, some_text, .is_needed = true),
+        JSON_TEXT("name", struct dra_claim, name, some_text, .is_needed = true),
+        JSON_WORD("state", struct dra_claim, state, prepared_record_state_word, 2, .is_needed = true),
+        JSON_ITEMS("results", struct dra_claim, results, n_results, result_shape, 0, DRA_CLAIM_RESULTS_MAX,
                 .is_needed = true),
 };
-static const struct json_shape claim_shape = JSON_SHAPE(struct dra_prepared_claim, claim_fields);
+static const struct json_shape claim_shape = JSON_SHAPE(struct dra_claim, claim_fields);
 
 /* The members before the claims. */
 struct document {
@@ -174,7 +173,7 @@ static const struct json_field document_fields[] = {
 };
 static const struct json_shape document_shape = JSON_SHAPE(struct document, document_fields);
 
-static json_t *claim_write(const struct dra_prepared_claim *claim)
+static json_t *claim_write(const struct dra_claim *claim)
 {
         json_t *json = json_object();
 
@@ -191,7 +190,7 @@ static int entry_read(struct entry **ret, const json_t *json, struct error *err)
         if (!in.is_bad && !dra_name_is_uid(entry->claim.uid))
                 json_fields_bad(&in, "uid: must be of letters, digits and '-', at most %zu", DRA_NAME_MAX);
         for (size_t i = 0; i < entry->claim.n_results && !in.is_bad; i++) {
-                const struct dra_prepared_result *result = &entry->claim.results[i];
+                const struct dra_result *result = &entry->claim.results[i];
 
                 if (result->has_instance && (result->instance.state == DRA_INSTANCE_MADE) != !!result->instance.uuid)
                         json_fields_bad(&in, "results[%zu].instance: has a uuid if it is made, and only then", i);
@@ -446,38 +445,6 @@ int dra_record_refresh(struct dra_record *record, struct error *err)
         return result;
 }
 
-/* ---- MIG devices that are made for claims ---- */
-
-bool dra_prepared_has_instance(const struct dra_prepared_result *result)
-{
-        return result->has_instance && result->instance.state != DRA_INSTANCE_NONE;
-}
-
-bool dra_prepared_has_candidates(const struct dra_prepared_claim *claim)
-{
-        for (size_t i = 0; i < claim->n_results; i++)
-                if (claim->results[i].has_instance)
-                        return true;
-        return false;
-}
-
-bool dra_prepared_has_instances(const struct dra_prepared_claim *claim)
-{
-        for (size_t i = 0; i < claim->n_results; i++)
-                if (dra_prepared_has_instance(&claim->results[i]))
-                        return true;
-        return false;
-}
-
-struct dra_instance dra_instance_copy(struct arena *arena, const struct dra_instance *instance)
-{
-        struct dra_instance copy = *instance;
-
-        copy.gpu = arena_strdup(arena, instance->gpu);
-        copy.uuid = arena_strdup(arena, instance->uuid);
-        return copy;
-}
-
 /* ---- the record ---- */
 
 struct dra_record *dra_record_new(const char *path, const char *boot_id)
@@ -505,12 +472,12 @@ size_t dra_record_count(const struct dra_record *record)
         return record->entries.count;
 }
 
-const struct dra_prepared_claim *dra_record_at(const struct dra_record *record, size_t i)
+const struct dra_claim *dra_record_at(const struct dra_record *record, size_t i)
 {
         return &record->entries.all[i]->claim;
 }
 
-const struct dra_prepared_claim *dra_record_find(const struct dra_record *record, const char *uid)
+const struct dra_claim *dra_record_find(const struct dra_record *record, const char *uid)
 {
         size_t i = entries_find(&record->entries, uid);
 
@@ -550,7 +517,7 @@ static int record_change(
         return 0;
 }
 
-int dra_record_put(struct dra_record *record, const struct dra_prepared_claim *claim, struct error *err)
+int dra_record_put(struct dra_record *record, const struct dra_claim *claim, struct error *err)
 {
         size_t at = entries_find(&record->entries, claim->uid);
         _cleanup_(strbuf_done) struct strbuf line = STRBUF_INIT;
@@ -570,21 +537,6 @@ int dra_record_put(struct dra_record *record, const struct dra_prepared_claim *c
         return record_change(record, at, entry, &line, err);
 }
 
-int dra_record_put_instances(struct dra_record *record, struct dra_prepared_claim *claim, struct arena *arena,
-        const struct dra_instance *instances, struct error *err)
-{
-        for (size_t i = 0; i < claim->n_results; i++) {
-                struct dra_prepared_result *result = &claim->results[i];
-
-                if (!result->has_instance)
-                        continue;
-                result->instance.state = instances[i].state;
-                result->instance.uuid = arena_strdup(arena, instances[i].uuid);
-                result->unit = instances[i].uuid ? result->instance.uuid : result->instance.gpu;
-        }
-        return dra_record_put(record, claim, err);
-}
-
 size_t dra_record_instances(const struct dra_record *record, struct arena *arena, const struct dra_instance **ret)
 {
         struct dra_instance *instances =
@@ -592,11 +544,18 @@ size_t dra_record_instances(const struct dra_record *record, struct arena *arena
         size_t count = 0;
 
         for (size_t i = 0; i < dra_record_count(record); i++) {
-                const struct dra_prepared_claim *claim = dra_record_at(record, i);
+                const struct dra_claim *claim = dra_record_at(record, i);
 
-                for (size_t j = 0; j < claim->n_results; j++)
-                        if (dra_prepared_has_instance(&claim->results[j]))
-                                instances[count++] = dra_instance_copy(arena, &claim->results[j].instance);
+                for (size_t j = 0; j < claim->n_results; j++) {
+                        struct dra_instance *instance = &instances[count];
+
+                        if (!dra_result_has_instance(&claim->results[j]))
+                                continue;
+                        *instance = claim->results[j].instance;
+                        instance->gpu = arena_strdup(arena, instance->gpu);
+                        instance->uuid = arena_strdup(arena, instance->uuid);
+                        count++;
+                }
         }
         *ret = instances;
         return count;

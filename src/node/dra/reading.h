@@ -21,16 +21,18 @@
 
 struct dra_readings;
 
-/* |err| NULL: |wanted| has an entry for each result of |claim|. The arguments are valid until the function returns. */
-typedef void dra_reading_done_fn(
-        const struct dra_claim *claim, const struct dra_wanted *wanted, const struct error *err, void *data);
+/* |err| NULL: the claim is read and its results want devices of the layout, as long as the function has not returned. */
+typedef void dra_reading_done_fn(const struct error *err, void *data);
 
 /* Both arguments outlive it. All claims wait while the pods of prepared claims are asked for. */
 struct dra_readings *dra_readings_new(const struct dra_node *node, const struct dra_claim_pods *pods);
 
-/* |claim| is borrowed until |done|, which is called exactly once, perhaps before the function returns. */
-void dra_reading_begin(
-        struct dra_readings *readings, const struct dra_service_claim *claim, dra_reading_done_fn *done, void *data);
+/*
+ * Reads a claim that is only named, into |arena|. Both are borrowed until |done|, which is called exactly once, perhaps
+ * before the function returns.
+ */
+void dra_reading_begin(struct dra_readings *readings, struct dra_claim *claim, struct arena *arena,
+        dra_reading_done_fn *done, void *data);
 
 /* Refuses the claim that was begun with |data|, since no request waits for it any more. */
 void dra_reading_abandon(struct dra_readings *readings, const void *data);

@@ -19,21 +19,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "config/config.h"
 #include "node/dra/claim.h"
-#include "node/dra/layout.h"
-#include "node/dra/prepared_record.h"
 #include "node/ledger/claims.h"
-
-struct dra_wanted {
-        const struct dra_claim_result *result;
-        const struct dra_device *device;
-        uint64_t memory_bytes;          /* 0: no limit */
-        unsigned int thread_percentage; /* 0: no limit */
-        unsigned int clients;           /* 0: no limit */
-        enum dra_unenforced unenforced;
-        uint32_t together; /* by MPS: bit i for the result i that the same containers use, and for itself; else 0 */
-};
 
 /* The use of a claim by a container: these requests, or all (none is named). */
 struct dra_use {
@@ -53,26 +40,17 @@ struct dra_wanted_rules {
 };
 
 /*
- * Returns an entry for each result, in their order, in |arena|; entries point into claim and layout. ERROR_UNAVAILABLE:
- * the layout does not have the device, or is not known yet. ERROR_UNSUPPORTED: these rules do not allow it.
- * ERROR_INVALID: no scheduler with this layout could have allocated the claim.
+ * Sets what each result of |claim| wants. ERROR_UNAVAILABLE: the layout does not have the device, or is not known yet.
+ * ERROR_UNSUPPORTED: these rules do not allow it. ERROR_INVALID: no scheduler with this layout could have allocated the
+ * claim.
  */
-int dra_wanted_read(const struct dra_wanted **ret, struct arena *arena, const struct dra_claim *claim,
-        const struct dra_wanted_rules *rules, struct error *err) MUST_USE;
+int dra_wanted_read(struct dra_claim *claim, const struct dra_wanted_rules *rules, struct error *err) MUST_USE;
 
 /* ---- booking ---- */
 
-#define DRA_NOT_BOOKED SIZE_MAX /* by admin access: others have it */
-
-struct dra_booking {
-        struct ledger_claim_device *devices;
-        size_t n_devices;
-        size_t *of; /* one for each result: its device, or DRA_NOT_BOOKED */
-};
-
 /*
- * Makes the ledger's entry of a claim: a device for each of its results, but only one for all shares of a unit that the
- * same containers use. Pure.
+ * Makes the ledger's entry of a claim that wants something or is recorded: a device for each of its results, but only
+ * one for all shares of a unit that the same containers use. What has admin access is not booked. Pure.
  *
  * A claim with 10 GiB and 30 % of GPU-A by request "a", 5 GiB and 20 % of GPU-A by request "b", and GPU-B as a whole: a
  * process has one limit of each kind on a GPU, so a container with the claim has 15 GiB and 50 % of GPU-A, in one
@@ -82,13 +60,15 @@ struct dra_booking {
  *   result 1 ──┘
  *   result 2 ─────► c15eb…_2   GPU-B   alone
  *
- * In |arena|, with copies of all texts. |wanted|: one for each result of the claim.
+ * In |arena|; borrows from |claim|, and has no pods.
  */
-void dra_booking_make(
-        struct dra_booking *ret, struct arena *arena, const struct dra_claim *claim, const struct dra_wanted *wanted);
+void dra_booking_make(struct ledger_claim *ret, struct arena *arena, const struct dra_claim *claim);
 
-/* Like dra_booking_make(), for a prepared claim; borrows from |recorded|. */
-void dra_booking_keep(struct ledger_claim *ret, struct arena *arena, const struct dra_prepared_claim *recorded);
+/*
+ * "c15ebfed7…_0": of the claim and the position of the first result that is booked with result |i|, of the characters
+ * of an allocation's id. NULL: it is not booked.
+ */
+const char *dra_booking_id(struct arena *arena, const struct dra_claim *claim, size_t i);
 
-/* "c15ebfed7…_0": of the claim and the position of a result in it, of the characters of an allocation's id. */
-const char *dra_booking_id(struct arena *arena, const char *uid, size_t position);
+/* The device of that booking with this id; NULL: none, as |id| may be. */
+struct ledger_claim_device *dra_booking_find(const struct ledger_claim *booking, const char *id);
