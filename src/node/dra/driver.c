@@ -91,9 +91,7 @@ void dra_driver_put(struct dra_driver *driver, const struct plan *plan)
 {
         struct arena arena = ARENA_INIT;
         const struct dra_record *record = driver->node.record;
-        const struct dra_instance *instances;
-        size_t n_instances = dra_record_instances(record, &arena, &instances);
-        struct dra_options options = dra_options_from(plan->config, plan->inventory, instances, n_instances, &arena);
+        struct dra_options options = dra_options_from(plan->config, plan->inventory, &arena);
         const char **devices = ARENA_ARRAY(&arena, const char *, options.n_devices + 1);
         size_t count = 0;
 
@@ -103,6 +101,7 @@ void dra_driver_put(struct dra_driver *driver, const struct plan *plan)
         options.devices = devices;
         options.n_devices = count;
         options.n_held = held_units(record, &arena, &options.held);
+        options.n_instances = dra_record_instances(record, &arena, &options.instances);
         driver->node.plan = plan;
         driver->offer_is_old = false;
         dra_publisher_put(driver->node.publisher, plan->inventory, &options);

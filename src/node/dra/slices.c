@@ -109,7 +109,7 @@ static void pool_add_set(struct pool *pool, const struct dra_counter_set *set)
 
 static void pool_add_device(struct pool *pool, const struct dra_device *device)
 {
-        json_t **of_gpu = &pool->of_gpus[device->position];
+        json_t **of_gpu = &pool->of_gpus[device->gpu - pool->layout->inventory->gpus];
 
         if (dra_slices_leaves_out(pool->options, device))
                 return;
@@ -140,20 +140,20 @@ static void fill_apart(struct pool *pool)
         pool_cut(pool);
 }
 
-static const struct dra_counter_set *set_of_gpu(const struct dra_layout *layout, size_t position)
+static const struct dra_counter_set *set_of_gpu(const struct dra_layout *layout, const struct gpu *gpu)
 {
         for (size_t i = 0; i < layout->n_devices; i++)
-                if (layout->devices[i].position == position && layout->devices[i].counter_set)
+                if (layout->devices[i].gpu == gpu && layout->devices[i].counter_set)
                         return layout->devices[i].counter_set;
         return NULL;
 }
 
-static size_t count_of_gpu(const struct dra_layout *layout, size_t position)
+static size_t count_of_gpu(const struct dra_layout *layout, const struct gpu *gpu)
 {
         size_t count = 0;
 
         for (size_t i = 0; i < layout->n_devices; i++)
-                count += layout->devices[i].position == position;
+                count += layout->devices[i].gpu == gpu;
         return count;
 }
 
@@ -163,18 +163,18 @@ static void fill_together(struct pool *pool)
         const struct dra_layout *layout = pool->layout;
 
         for (size_t position = 0; position < layout->inventory->n_gpus; position++) {
-                const struct dra_counter_set *set = set_of_gpu(layout, position);
+                const struct gpu *gpu = &layout->inventory->gpus[position];
+                const struct dra_counter_set *set = set_of_gpu(layout, gpu);
                 size_t n_counters = set ? set->n_counters : 0;
 
-                if (json_array_size(pool->devices) + count_of_gpu(layout, position) > DRA_SLICE_RICH_DEVICES ||
+                if (json_array_size(pool->devices) + count_of_gpu(layout, gpu) > DRA_SLICE_RICH_DEVICES ||
                         json_array_size(pool->sets) == DRA_SLICE_SETS ||
                         pool->n_counters + n_counters > DRA_SLICE_COUNTERS)
                         pool_cut(pool);
                 if (set)
                         pool_add_set(pool, set);
                 for (size_t i = 0; i < layout->n_devices; i++)
-                        if (layout->devices[i].position == position &&
-                                json_array_size(pool->devices) < DRA_SLICE_RICH_DEVICES)
+                        if (layout->devices[i].gpu == gpu && json_array_size(pool->devices) < DRA_SLICE_RICH_DEVICES)
                                 pool_add_device(pool, &layout->devices[i]);
         }
         pool_cut(pool);
