@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "node/cdi/start_devices.h"
+#include "node/cdi/mps_devices.h"
 #include "cmd/doctor/facts.h"
 #include "mig/record.h"
 #include "mig/run.h"

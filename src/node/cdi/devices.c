@@ -6,7 +6,6 @@
 #include "base/text.h"
 #include "node/cdi/cdi.h"
 #include "node/cdi/hooks.h"
-#include "node/cdi/nodes.h"
 
 /* A GPU with all its MIG devices has 1 + 2 × 8; this is more than enough. */
 #define MAX_OLD_NODES ((size_t)64)
@@ -19,7 +18,6 @@ struct present_device {
         const char *index;
 };
 
-/* The name of |unit| in the specification: its UUID, or its index if --device-id-strategy is index. */
 const char *devices_name(const struct config *config, const struct unit *unit)
 {
         return config->id_strategy == ID_STRATEGY_INDEX ? unit->index : unit->uuid;
@@ -55,12 +53,11 @@ static void add_graphics(const struct cdi_context *context, struct spec_edits *e
         if (!gpu->bus || strchr(gpu->bus, '/'))
                 return;
         folder = arena_printf(context->arena, "/sys/bus/pci/devices/%s/drm", gpu->bus);
-        count = roots_list(
-                &context->roots, context->roots.system, folder, context->arena, &names, is_graphics_node, NULL);
+        count = cdi_list(context, context->roots.system, folder, is_graphics_node, NULL, &names);
         for (size_t i = 0; i < count; i++) {
                 bool is_card = text_starts_with(names[i], "card");
 
-                if (!nodes_add(context, edits, arena_printf(context->arena, "/dev/dri/%s", names[i])) ||
+                if (!cdi_add_node(context, edits, arena_printf(context->arena, "/dev/dri/%s", names[i])) ||
                         n_links == ARRAY_SIZE(links) || text_starts_with(names[i], "controlD"))
                         continue;
                 links[n_links++] = (struct driver_link){
@@ -78,11 +75,11 @@ static struct spec_edits *new_device(
 {
         struct spec_edits *edits;
 
-        if (gpu->minor < 0 || !nodes_exist(context, gpu_node(context, gpu)))
+        if (gpu->minor < 0 || !cdi_has_node(context, gpu_node(context, gpu)))
                 return NULL;
         edits = spec_device(spec, name);
         if (edits)
-                nodes_add(context, edits, gpu_node(context, gpu));
+                cdi_add_node(context, edits, gpu_node(context, gpu));
         return edits;
 }
 
@@ -93,7 +90,7 @@ static void add_cap(
                 cdi_warn(context,
                         "CDI device '%s' has no access to its %s: /proc/driver/nvidia-caps/mig-minors does not name it",
                         name, what);
-        else if (!nodes_add(context, edits, cap_node(context, minor))) {
+        else if (!cdi_add_node(context, edits, cap_node(context, minor))) {
                 *context->lacks_nodes = true;
                 cdi_warn(context, "CDI device '%s' has no access to its %s: there is no '%s'; nvidia-modprobe makes it",
                         name, what, cap_node(context, minor));
@@ -183,7 +180,7 @@ static const char *why_missing(const struct cdi_context *context, const struct u
                 return "the format does not allow such a name; use --device-id-strategy=index";
         if (unit->gpu->minor < 0)
                 return "the minor number of its GPU is unknown";
-        if (!nodes_exist(context, gpu_node(context, unit->gpu)))
+        if (!cdi_has_node(context, gpu_node(context, unit->gpu)))
                 return arena_printf(context->arena, "there is no '%s'", gpu_node(context, unit->gpu));
         return arena_printf(context->arena, "there are more than %zu", SPEC_MAX_DEVICES);
 }
@@ -193,10 +190,10 @@ const char *devices_missing_node(const struct cdi_context *context, const struct
         const int caps[] = {
                 unit->mig ? unit->mig->gpu_instance_cap : -1, unit->mig ? unit->mig->compute_instance_cap : -1};
 
-        if (unit->gpu->minor >= 0 && !nodes_exist(context, gpu_node(context, unit->gpu)))
+        if (unit->gpu->minor >= 0 && !cdi_has_node(context, gpu_node(context, unit->gpu)))
                 return gpu_node(context, unit->gpu);
         for (size_t i = 0; i < ARRAY_SIZE(caps); i++)
-                if (caps[i] >= 0 && !nodes_exist(context, cap_node(context, caps[i])))
+                if (caps[i] >= 0 && !cdi_has_node(context, cap_node(context, caps[i])))
                         return cap_node(context, caps[i]);
         return NULL;
 }
@@ -277,7 +274,7 @@ static size_t list_old_nodes(const struct cdi_context *context, const json_t *de
 
                 if (!path || !is_own_node(path))
                         continue;
-                if (count == MAX_OLD_NODES || !nodes_exist(context, path))
+                if (count == MAX_OLD_NODES || !cdi_has_node(context, path))
                         return 0;
                 for (size_t j = 0; j < n_present; j++)
                         if (owns_node(context, &list[j], path))
@@ -295,7 +292,7 @@ static void keep_nodes(const struct cdi_context *context, struct spec *spec, con
         struct spec_edits *edits = count ? spec_device(spec, name) : NULL;
 
         for (size_t i = 0; edits && i < count; i++)
-                nodes_add(context, edits, paths[i]);
+                cdi_add_node(context, edits, paths[i]);
 }
 
 /* The present device whose UUID or index is |name|, or NULL. */
