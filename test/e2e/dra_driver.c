@@ -19,7 +19,6 @@
 #include "base/strbuf.h"
 #include "node/dra/prepare.h"
 #include "node/dra/registration.h"
-#include "node/dra/sockets.h"
 
 struct driver {
         uv_loop_t loop;

@@ -16,7 +16,7 @@
 #include "mig/run.h"
 #include "node/dra/claim_cdi.h"
 #include "node/dra/prepared_record.h"
-#include "node/dra/sockets.h"
+#include "node/dra/registration.h"
 #include "base/io/lock.h"
 #include "base/io/loop.h"
 #include "base/io/reach.h"

@@ -15,7 +15,6 @@
 #include "node/dra/node.h"
 #include "node/dra/layout.h"
 #include "node/dra/registration.h"
-#include "node/dra/sockets.h"
 #include "node/ledger/claims.h"
 
 #define CLOSE_GRACE_MS UINT64_C(1000) /* for calls of kubelet's that run */
@@ -26,7 +25,6 @@ struct dra_driver {
         struct dra_driver_options options; /* its config is not kept */
         struct dra_node node;
         struct arena arena; /* of the texts of |node| */
-        struct dra_claim_pods *pods;
         struct dra_readings *readings;
         struct dra_allocator *allocator;
         struct dra_status_sender *status;
@@ -254,7 +252,7 @@ static void on_layout(void *data)
 
         driver->options.on_offer(dra_publisher_layout(driver->node.publisher), driver->options.data);
         if (!driver->has_asked_pods)
-                dra_claim_pods_ask(driver->pods);
+                dra_readings_ask_pods(driver->readings);
         driver->has_asked_pods = true;
         deferred_schedule(&driver->turn);
 }
@@ -276,17 +274,10 @@ static void driver_on_released(void *data)
         dra_readings_look_again(driver->readings);
 }
 
-static void on_pods_known(void *data)
-{
-        struct dra_driver *driver = data;
-
-        dra_readings_go_on(driver->readings);
-}
-
 void dra_driver_read_pods(struct dra_driver *driver)
 {
         if (driver)
-                dra_claim_pods_refresh(driver->pods);
+                dra_readings_refresh_pods(driver->readings);
 }
 
 /* ---- claims that are prepared already ---- */
@@ -365,7 +356,6 @@ static void driver_free(struct dra_driver *driver)
         dra_prepare_free(driver->prepare);
         dra_allocator_free(driver->allocator);
         dra_readings_close(driver->readings);
-        dra_claim_pods_free(driver->pods);
         dra_status_sender_free(driver->status);
         dra_record_free(driver->node.record);
         arena_done(&driver->options_arena);
@@ -407,8 +397,7 @@ static void begin_preparing(struct dra_driver *driver, const struct config *conf
 {
         const struct dra_node *node = &driver->node;
 
-        driver->pods = dra_claim_pods_new(node, on_pods_known, driver);
-        driver->readings = dra_readings_new(node, driver->pods);
+        driver->readings = dra_readings_new(node);
         driver->allocator = dra_allocator_new(node, config, driver_on_released, driver);
         driver->status = dra_status_sender_new(node);
         driver->prepare = dra_prepare_new(node, driver->readings, driver->allocator, driver->status);
@@ -469,7 +458,6 @@ static void close_parts(struct dra_driver *driver)
         dra_readings_refuse(driver->readings);
         dra_allocator_refuse(driver->allocator);
         driver->node.is_closing = true;
-        driver->pods = dra_claim_pods_free(driver->pods);
         dra_status_sender_cancel(driver->status);
         driver->node.publisher = dra_publisher_close(driver->node.publisher);
         dra_allocator_close(driver->allocator, closing_release, closing_hold(&driver->closing));

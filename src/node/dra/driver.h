@@ -69,7 +69,7 @@ bool dra_driver_has_closed_nvml(const struct dra_driver *driver);
  */
 void dra_driver_health_changed(struct dra_driver *driver);
 
-/* Asks the API server again which pods use the prepared claims: node/dra/claim_pods.h. Accepts NULL. */
+/* Asks the API server again which pods use the prepared claims: node/dra/reading.h. Accepts NULL. */
 void dra_driver_read_pods(struct dra_driver *driver);
 
 struct dra_measures {

@@ -58,10 +58,20 @@ static void entries_done(struct entries *entries)
         *entries = (struct entries){0};
 }
 
-static void entries_append(struct entries *entries, struct entry *entry)
+/* Replaces the entry at |at|; the count: appends it. NULL: removes the one there. Takes ownership of |entry|. */
+static void entries_set(struct entries *entries, size_t at, struct entry *entry)
 {
-        entries->all = xrealloc(entries->all, (entries->count + 1) * sizeof(struct entry *));
-        entries->all[entries->count++] = entry;
+        if (at == entries->count) {
+                entries->all = xrealloc(entries->all, (at + 1) * sizeof(struct entry *));
+                entries->all[entries->count++] = entry;
+                return;
+        }
+        entry_free(entries->all[at]);
+        entries->all[at] = entry;
+        if (entry)
+                return;
+        entries->count--;
+        memmove(&entries->all[at], &entries->all[at + 1], (entries->count - at) * sizeof(*entries->all));
 }
 
 /* The index of the claim, or the count if there is none. */
@@ -204,57 +214,48 @@ static int entry_read(struct entry **ret, const json_t *json, struct error *err)
         return 0;
 }
 
+/* Adds the claim, or replaces the one with its UID. */
+static int entries_put(struct entries *entries, const json_t *json, struct error *err)
+{
+        struct entry *entry;
+        size_t at;
+
+        if (entry_read(&entry, json, err) < 0)
+                return -1;
+        at = entries_find(entries, entry->claim.uid);
+        if (at == DRA_RECORD_CLAIMS_MAX) {
+                entry_free(entry);
+                return error_set(err, ERROR_INVALID, "claims: must be a list of at most %zu", DRA_RECORD_CLAIMS_MAX);
+        }
+        entries_set(entries, at, entry);
+        return 0;
+}
+
 static int entries_read(struct entries *entries, const json_t *list, struct error *err)
 {
         if (!json_is_array(list) || json_array_size(list) > DRA_RECORD_CLAIMS_MAX)
                 return error_set(err, ERROR_INVALID, "claims: must be a list of at most %zu", DRA_RECORD_CLAIMS_MAX);
         for (size_t i = 0; i < json_array_size(list); i++) {
-                struct entry *entry;
-
-                if (entry_read(&entry, json_array_get(list, i), err) < 0)
+                if (entries_put(entries, json_array_get(list, i), err) < 0)
                         return error_prefix(err, "claims[%zu]", i);
-                if (entries_find(entries, entry->claim.uid) < entries->count) {
-                        entry_free(entry);
+                if (entries->count == i)
                         return error_set(err, ERROR_INVALID, "claims[%zu]: its uid is there twice", i);
-                }
-                entries_append(entries, entry);
         }
         return 0;
-}
-
-static void entries_remove(struct entries *entries, size_t at)
-{
-        entry_free(entries->all[at]);
-        entries->count--;
-        memmove(&entries->all[at], &entries->all[at + 1], (entries->count - at) * sizeof(*entries->all));
 }
 
 /* A claim that was added or changed, or the UID of one that was removed. */
 static int change_apply(struct entries *entries, const json_t *change, struct error *err)
 {
         const json_t *removed = json_object_get(change, REMOVED);
-        struct entry *entry;
         size_t at;
 
-        if (removed) {
-                at = json_is_string(removed) ? entries_find(entries, json_string_value(removed)) : entries->count;
-                if (at == entries->count)
-                        return error_set(err, ERROR_INVALID, REMOVED ": must be the uid of a claim");
-                entries_remove(entries, at);
-                return 0;
-        }
-        if (entry_read(&entry, change, err) < 0)
-                return -1;
-        at = entries_find(entries, entry->claim.uid);
-        if (at < entries->count) {
-                entry_free(entries->all[at]);
-                entries->all[at] = entry;
-        } else if (at == DRA_RECORD_CLAIMS_MAX) {
-                entry_free(entry);
-                return error_set(err, ERROR_INVALID, "claims: must be a list of at most %zu", DRA_RECORD_CLAIMS_MAX);
-        } else {
-                entries_append(entries, entry);
-        }
+        if (!removed)
+                return entries_put(entries, change, err);
+        at = json_is_string(removed) ? entries_find(entries, json_string_value(removed)) : entries->count;
+        if (at == entries->count)
+                return error_set(err, ERROR_INVALID, REMOVED ": must be the uid of a claim");
+        entries_set(entries, at, NULL);
         return 0;
 }
 
@@ -318,20 +319,30 @@ static int file_parse(const struct dra_record *record, struct entries *entries, 
 
 /* ---- the file ---- */
 
-/* The texts of the other claims are kept: a change writes all of them, but formats only one. */
-static void document_write(const struct dra_record *record, const struct entries *entries, struct strbuf *ret)
+/*
+ * With |entry| at |at|, or without the entry there if |entry| is NULL. The texts of the other claims are kept: a change
+ * writes all of them, but formats only one.
+ */
+static void document_write(const struct dra_record *record, size_t at, const struct entry *entry, struct strbuf *ret)
 {
         const struct document document = {VERSION, record->boot_id};
+        const struct entries *entries = &record->entries;
         json_t *root = json_object();
         _free_ char *head = NULL;
+        const char *separator = "";
 
         json_fields_put(root, &document_shape, &document);
         head = json_dumps(root, JSON_COMPACT);
         json_decref(root);
         strbuf_printf(ret, "%.*s,\"claims\":[", (int)strlen(head) - 1, head);
-        for (size_t i = 0; i < entries->count; i++) {
-                strbuf_puts(ret, i ? "," : "");
-                strbuf_puts(ret, entries->all[i]->text);
+        for (size_t i = 0; i <= entries->count; i++) {
+                const struct entry *one = i == at ? entry : i < entries->count ? entries->all[i] : NULL;
+
+                if (!one)
+                        continue;
+                strbuf_puts(ret, separator);
+                strbuf_puts(ret, one->text);
+                separator = ",";
         }
         strbuf_puts(ret, "]}\n");
 }
@@ -353,11 +364,11 @@ static void note_seen(struct dra_record *record, bool is_clean)
         record->appendable = is_clean ? record->seen.st_size + slack : 0;
 }
 
-static int record_write(struct dra_record *record, const struct entries *entries, struct error *err)
+static int record_write(struct dra_record *record, size_t at, const struct entry *entry, struct error *err)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
 
-        document_write(record, entries, &text);
+        document_write(record, at, entry, &text);
         if (text.size > DRA_RECORD_BYTES_MAX)
                 return error_set(err, ERROR_EXHAUSTED, "record '%s': would be more than the limit of %zu bytes",
                         record->path, DRA_RECORD_BYTES_MAX);
@@ -485,35 +496,21 @@ const struct dra_claim *dra_record_find(const struct dra_record *record, const c
 }
 
 /*
- * Writes the record with |entry| at |at|, or without the entry there if |entry| is NULL, for which |line| may be
- * appended; then changes it in memory, too. Takes ownership of |entry|.
+ * Writes the change, for which |line| may be appended, then makes it in memory, too: as entries_set(). Takes ownership
+ * of |entry|.
  */
 static int record_change(
         struct dra_record *record, size_t at, struct entry *entry, const struct strbuf *line, struct error *err)
 {
-        const struct entries *old = &record->entries;
-        struct entries changed = {0};
-        int result;
+        int result = record_append(record, line, err);
 
-        for (size_t i = 0; i < old->count; i++)
-                if (i != at)
-                        entries_append(&changed, old->all[i]);
-                else if (entry)
-                        entries_append(&changed, entry);
-        if (entry && at == old->count)
-                entries_append(&changed, entry);
-        result = record_append(record, line, err);
         if (result > 0)
-                result = record_write(record, &changed, err);
+                result = record_write(record, at, entry, err);
         if (result < 0) {
-                free(changed.all);
                 entry_free(entry);
                 return -1;
         }
-        if (at < old->count)
-                entry_free(old->all[at]);
-        free(old->all);
-        record->entries = changed;
+        entries_set(&record->entries, at, entry);
         return 0;
 }
 
@@ -578,5 +575,5 @@ void dra_record_settle(struct dra_record *record)
         struct error ignored;
 
         if (record->has_changes)
-                (void)!record_write(record, &record->entries, &ignored);
+                (void)!record_write(record, record->entries.count, NULL, &ignored);
 }

@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "net/kube/object.h"
-#include "node/dra/pod_claims.h"
 #include "node/dra/room.h"
 #include "node/ledger/claims.h"
 #include "plan/capability.h"
@@ -15,12 +14,16 @@
 #define READ_TIMEOUT_MS UINT64_C(20000) /* to read a claim: half of a Prepare's time */
 #define POD_TIMEOUT_MS UINT64_C(1000)
 #define ROOM_WAIT_MS UINT64_C(20000) /* as long again as kubelet needs for an Unprepare, with which it may be busy */
-#define PODS_MAX 16U                 /* pods that are read for one claim, so that a Prepare has enough time */
+#define CLAIM_TIMEOUT_MS UINT64_C(20000) /* to ask for its pods */
+#define PODS_MAX 16U                     /* pods that are read for one claim, so that a Prepare has enough time */
 
 struct dra_readings {
         const struct dra_node *node;
-        const struct dra_claim_pods *pods;
         struct list all;
+        struct list pods_requests; /* for the pods of prepared claims */
+        uint64_t refreshed_at;     /* uv_now(), like |asked_at|: of these */
+        uint64_t asked_at;
+        uint64_t pause_ms;     /* from then to the next request */
         unsigned int n_done;   /* claims that were read so far, and may be allocated */
         uv_timer_t room_timer; /* when the first claim has waited long enough for room */
 };
@@ -139,6 +142,8 @@ static bool is_the_pod(const struct reading *reading, const json_t *pod)
         return text_is_same(object_text(pod, "metadata", "uid", NULL), reading->pod->uid);
 }
 
+static void readings_go_on(struct dra_readings *readings);
+
 static void on_pod_of_claim(const struct kube_answer *answer, void *data)
 {
         struct reading *reading = data;
@@ -161,7 +166,7 @@ static void on_pod_of_claim(const struct kube_answer *answer, void *data)
                 dra_pod_add_uses(answer->object, reading->claim->name, reading->arena, reading->uses);
         else if (reading->uses)
                 reading->uses->is_whole = false;
-        dra_readings_go_on(reading->readings);
+        readings_go_on(reading->readings);
 }
 
 /* Only pods that decide something, because many agents may not have the right to read pods. */
@@ -298,7 +303,7 @@ static void on_claim_in_the_way(const struct kube_answer *answer, void *data)
         /* If the API server does not answer, waiting does no harm. */
         dra_room_learn(&reading->room, answer->error || !dra_claim_is_allocated(&reading->room.asked, answer->object,
                                                                 node->driver, node->pool));
-        dra_readings_go_on(reading->readings);
+        readings_go_on(reading->readings);
 }
 
 static void reading_finish(struct reading *reading)
@@ -355,14 +360,14 @@ static struct reading *find_ready(const struct dra_readings *readings)
         return NULL;
 }
 
-void dra_readings_go_on(struct dra_readings *readings)
+static void readings_go_on(struct dra_readings *readings)
 {
         const struct dra_node *node = readings->node;
         struct reading *reading;
         struct error err;
 
         while (!node->is_closing && node->plan && dra_publisher_layout(node->publisher) &&
-                !dra_claim_pods_is_asking(readings->pods) && (reading = find_ready(readings))) {
+                list_is_empty(&readings->pods_requests) && (reading = find_ready(readings))) {
                 if (read_next_pod(reading))
                         continue;
                 if (dra_node_check_cdi(node, &err) < 0)
@@ -380,7 +385,7 @@ void dra_readings_look_again(struct dra_readings *readings)
                 reading->is_blocked = false;
                 dra_room_doubt(&reading->room);
         }
-        dra_readings_go_on(readings);
+        readings_go_on(readings);
 }
 
 static void on_claim_read(const struct kube_answer *answer, void *data)
@@ -396,7 +401,7 @@ static void on_claim_read(const struct kube_answer *answer, void *data)
         else if (dra_claim_read(reading->claim, reading->arena, reading->object, node->driver, node->pool, &err) < 0)
                 reading_refuse(reading, &err);
         else
-                dra_readings_go_on(reading->readings);
+                readings_go_on(reading->readings);
 }
 
 void dra_reading_begin(struct dra_readings *readings, struct dra_claim *claim, struct arena *arena,
@@ -437,6 +442,78 @@ void dra_reading_abandon(struct dra_readings *readings, const void *data)
         }
 }
 
+/* ---- the pods of prepared claims ---- */
+
+struct pods_request {
+        struct list link;
+        struct dra_readings *readings;
+        struct kube_call *call;
+        struct arena arena;
+        struct dra_claim claim; /* only named at first */
+};
+
+static void pods_request_free(struct pods_request *request)
+{
+        list_remove(&request->link);
+        kube_call_cancel(request->call);
+        arena_done(&request->arena);
+        free(request);
+}
+
+static void on_claim_with_pods(const struct kube_answer *answer, void *data)
+{
+        struct pods_request *request = data;
+        struct dra_readings *readings = request->readings;
+        const struct dra_node *node = readings->node;
+        struct error err = {.kind = ERROR_NONE};
+
+        request->call = NULL;
+        if (answer->error)
+                err = *answer->error;
+        else if (dra_claim_read(&request->claim, &request->arena, answer->object, node->driver, node->pool, &err) == 0)
+                ledger_set_claim_pods(node->ledger, request->claim.uid, request->claim.pods, request->claim.n_pods);
+        if (err.kind != ERROR_NONE)
+                log_debug("which pods use a claim is not known", LOG_STR("claim", request->claim.name), LOG_ERR(&err));
+        pods_request_free(request);
+        readings_go_on(readings);
+}
+
+void dra_readings_ask_pods(struct dra_readings *readings)
+{
+        const struct dra_node *node = readings->node;
+        const struct dra_record *record = node->record;
+
+        for (size_t i = 0; i < dra_record_count(record); i++) {
+                const struct dra_claim *recorded = dra_record_at(record, i);
+                struct pods_request *request;
+
+                if (recorded->state != DRA_CLAIM_PREPARED)
+                        continue;
+                request = xcalloc(1, sizeof(*request));
+                request->readings = readings;
+                request->claim = dra_claim_copy_names(&request->arena, recorded);
+                list_append(&readings->pods_requests, &request->link);
+                request->call =
+                        dra_node_get_claim(node, &request->claim, CLAIM_TIMEOUT_MS, on_claim_with_pods, request);
+        }
+}
+
+void dra_readings_refresh_pods(struct dra_readings *readings)
+{
+        uint64_t now = uv_now(readings->node->loop);
+
+        if (now - readings->refreshed_at > DRA_PODS_QUIET_MS)
+                readings->pause_ms = 0;
+        readings->refreshed_at = now;
+        if (now - readings->asked_at < readings->pause_ms)
+                return;
+        readings->asked_at = now;
+        readings->pause_ms = MIN(MAX(2 * readings->pause_ms, DRA_PODS_MS), DRA_PODS_MAX_MS);
+        dra_readings_ask_pods(readings);
+}
+
+/* ---- start and end ---- */
+
 void dra_readings_refuse(struct dra_readings *readings)
 {
         struct error err;
@@ -444,17 +521,17 @@ void dra_readings_refuse(struct dra_readings *readings)
         dra_node_raise_closing(&err);
         while (!list_is_empty(&readings->all))
                 reading_refuse(container_of(readings->all.next, struct reading, link), &err);
+        while (!list_is_empty(&readings->pods_requests))
+                pods_request_free(container_of(readings->pods_requests.next, struct pods_request, link));
 }
 
-/* ---- start and end ---- */
-
-struct dra_readings *dra_readings_new(const struct dra_node *node, const struct dra_claim_pods *pods)
+struct dra_readings *dra_readings_new(const struct dra_node *node)
 {
         struct dra_readings *readings = xcalloc(1, sizeof(*readings));
 
         readings->node = node;
-        readings->pods = pods;
         list_init(&readings->all);
+        list_init(&readings->pods_requests);
         uv_timer_init(node->loop, &readings->room_timer);
         return readings;
 }

@@ -14,7 +14,6 @@
 #include "base/alloc.h"
 #include "node/dra/prepare.h"
 #include "node/dra/registration.h"
-#include "node/dra/sockets.h"
 #include "base/io/loop.h"
 #include "sim/kubelet/dra.h"
 
