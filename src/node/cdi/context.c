@@ -227,7 +227,7 @@ const char *cdi_to_host(const struct cdi_context *context, const char *path)
  * The root on the host of the node |path|; NULL: it does not exist. Nodes in the driver's tree come first: a driver in a
  * container creates its nodes there.
  */
-static const char *find_node(const struct cdi_context *context, const char *path, struct stat *ret)
+static const char *context_find_node(const struct cdi_context *context, const char *path, struct stat *ret)
 {
         const struct roots *roots = &context->roots;
 
@@ -241,13 +241,13 @@ bool cdi_has_node(const struct cdi_context *context, const char *path)
 {
         struct stat info;
 
-        return find_node(context, path, &info);
+        return context_find_node(context, path, &info);
 }
 
 bool cdi_add_node(const struct cdi_context *context, struct spec_edits *edits, const char *path)
 {
         struct stat info;
-        const char *host_root = find_node(context, path, &info);
+        const char *host_root = context_find_node(context, path, &info);
 
         if (!host_root)
                 return false;

@@ -351,14 +351,14 @@ static void add_xorg(const struct finder *finder)
 }
 
 /*
- * Adds |name| from the first of |folders| that has it. In the container it is at |target|, or where it was found if
- * that is NULL.
+ * Adds |name| from the first of |folders|, which end with NULL, that has it. In the container it is at |target|, or where
+ * it was found if that is NULL.
  */
-static void add_first(const struct finder *finder, const char *const *folders, size_t n_folders, const char *name,
-        const char *target, unsigned int type)
+static void add_first(const struct finder *finder, const char *const *folders, const char *name, const char *target,
+        unsigned int type)
 {
-        for (size_t i = 0; i < n_folders; i++) {
-                const char *found = driver_join(finder, folders[i], name);
+        for (; *folders; folders++) {
+                const char *found = driver_join(finder, *folders, name);
                 const char *path = cdi_resolve(finder->context, found);
 
                 if (!path || cdi_type(finder->context, path) != type)
@@ -368,46 +368,41 @@ static void add_first(const struct finder *finder, const char *const *folders, s
         }
 }
 
-static void add_configuration(const struct finder *finder)
-{
-        static const char *const folders[] = {"/etc", "/usr/local/share", "/usr/share"};
-        static const char *const vulkan_folders[] = {
-                "/etc", "/usr/local/share", "/usr/share", "/" /* Container-Optimized OS */};
-        static const char *const names[] = {"glvnd/egl_vendor.d/10_nvidia.json",
-                "egl/egl_external_platform.d/15_nvidia_gbm.json", "egl/egl_external_platform.d/10_nvidia_wayland.json",
+/* The folders and the names end with NULL. */
+struct searched {
+        const char *const *folders;
+        const char *const *names;
+        const char *target; /* the folder in the container; NULL: the one where it was found */
+        unsigned int type;
+};
+
+static const struct searched configuration = {(const char *const[]){"/etc", "/usr/local/share", "/usr/share", NULL},
+        (const char *const[]){"glvnd/egl_vendor.d/10_nvidia.json", "egl/egl_external_platform.d/15_nvidia_gbm.json",
+                "egl/egl_external_platform.d/10_nvidia_wayland.json",
                 "egl/egl_external_platform.d/09_nvidia_wayland2.json", "egl/egl_external_platform.d/20_nvidia_xcb.json",
                 "egl/egl_external_platform.d/20_nvidia_xlib.json", "nvidia/nvoptix.bin",
                 "X11/xorg.conf.d/10-nvidia.conf", "X11/xorg.conf.d/nvidia-drm-outputclass.conf",
-                "OpenCL/vendors/nvidia.icd"};
-        static const char *const vulkan[] = {"vulkan/icd.d/nvidia_icd.json", "vulkan/icd.d/nvidia_layers.json",
+                "OpenCL/vendors/nvidia.icd", NULL},
+        NULL, S_IFREG};
+static const struct searched vulkan = {
+        (const char *const[]){"/etc", "/usr/local/share", "/usr/share", "/" /* Container-Optimized OS */, NULL},
+        (const char *const[]){"vulkan/icd.d/nvidia_icd.json", "vulkan/icd.d/nvidia_layers.json",
                 "vulkan/implicit_layer.d/nvidia_layers.json", "vulkan/icd.d/nvidia_icd.x86_64.json",
-                "vulkan/icd.d/nvidia_icd.aarch64.json"};
+                "vulkan/icd.d/nvidia_icd.aarch64.json", NULL},
+        "/etc", S_IFREG};
+static const struct searched programs = {
+        (const char *const[]){"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", NULL},
+        (const char *const[]){"nvidia-smi", "nvidia-debugdump", "nvidia-persistenced", "nvidia-cuda-mps-control",
+                "nvidia-cuda-mps-server", "nvidia-imex", "nvidia-imex-ctl", NULL},
+        NULL, S_IFREG};
+static const struct searched sockets = {(const char *const[]){"/run", "/var/run", NULL},
+        (const char *const[]){"nvidia-persistenced/socket", "nvidia-fabricmanager/socket", NULL}, NULL, S_IFSOCK};
 
-        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-                add_first(finder, folders, ARRAY_SIZE(folders), names[i], NULL, S_IFREG);
-        for (size_t i = 0; i < ARRAY_SIZE(vulkan); i++)
-                add_first(finder, vulkan_folders, ARRAY_SIZE(vulkan_folders), vulkan[i],
-                        driver_join(finder, "/etc", vulkan[i]), S_IFREG);
-}
-
-static void add_programs(const struct finder *finder)
+static void add_searched(const struct finder *finder, const struct searched *searched)
 {
-        static const char *const folders[] = {
-                "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"};
-        static const char *const names[] = {"nvidia-smi", "nvidia-debugdump", "nvidia-persistenced",
-                "nvidia-cuda-mps-control", "nvidia-cuda-mps-server", "nvidia-imex", "nvidia-imex-ctl"};
-
-        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-                add_first(finder, folders, ARRAY_SIZE(folders), names[i], NULL, S_IFREG);
-}
-
-static void add_sockets(const struct finder *finder)
-{
-        static const char *const folders[] = {"/run", "/var/run"};
-        static const char *const names[] = {"nvidia-persistenced/socket", "nvidia-fabricmanager/socket"};
-
-        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-                add_first(finder, folders, ARRAY_SIZE(folders), names[i], NULL, S_IFSOCK);
+        for (const char *const *name = searched->names; *name; name++)
+                add_first(finder, searched->folders, *name,
+                        searched->target ? driver_join(finder, searched->target, *name) : NULL, searched->type);
 }
 
 static bool is_firmware(const char *name, const void *data UNUSED)
@@ -424,7 +419,7 @@ static bool add_firmware_of(const struct finder *finder, const char *base)
         size_t count = list_driver(finder, folder, is_firmware, NULL, &names);
 
         for (size_t i = 0; i < count; i++)
-                add_first(finder, &folder, 1, names[i], NULL, S_IFREG);
+                add_first(finder, (const char *const[]){folder, NULL}, names[i], NULL, S_IFREG);
         return count > 0;
 }
 
@@ -479,10 +474,11 @@ int driver_find(struct driver *ret, const struct cdi_context *context, struct er
                 return -1;
         add_all_libraries(&finder);
         add_xorg(&finder);
-        add_configuration(&finder);
+        add_searched(&finder, &configuration);
+        add_searched(&finder, &vulkan);
         if (!cdi_lists(context->config->cdi_feature_flags, "disable-ipc-discoverer"))
-                add_sockets(&finder);
+                add_searched(&finder, &sockets);
         add_firmware(&finder);
-        add_programs(&finder);
+        add_searched(&finder, &programs);
         return 0;
 }

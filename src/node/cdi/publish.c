@@ -21,7 +21,8 @@
 /* ---- files of the driver ---- */
 
 /* |file| is below the driver's root; sockets are mounted writable. */
-static void add_mount(const struct cdi_context *context, struct spec_edits *edits, const struct driver_file *file)
+static void publish_add_mount(
+        const struct cdi_context *context, struct spec_edits *edits, const struct driver_file *file)
 {
         static const char *const read_only[] = {"ro", "nosuid", "nodev", "rbind", "rprivate", NULL};
         static const char *const socket_options[] = {"nosuid", "nodev", "rbind", "rprivate", "noexec", NULL};
@@ -42,7 +43,7 @@ static void add_void(struct spec_edits *edits)
 static void add_driver(const struct cdi_context *context, struct spec_edits *edits, const struct driver *driver)
 {
         for (size_t i = 0; i < driver->n_files; i++)
-                add_mount(context, edits, &driver->files[i]);
+                publish_add_mount(context, edits, &driver->files[i]);
         hooks_add_driver(context, edits, driver);
         add_void(edits);
 }
@@ -185,7 +186,7 @@ static void extra_add(const struct cdi_context *context, const struct extra *ext
                 const char *source = cdi_resolve(context, extra->needed[i]);
 
                 if (source)
-                        add_mount(context, spec_device(spec, extra->device),
+                        publish_add_mount(context, spec_device(spec, extra->device),
                                 &(struct driver_file){.source = source, .target = extra->needed[i]});
         }
         if (extra->bit)

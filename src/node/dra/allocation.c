@@ -80,7 +80,7 @@ static struct allocating *allocating_new(struct dra_allocator *allocator, struct
         allocating->arena = arena;
         allocating->done = done;
         allocating->data = data;
-        uv_timer_init(allocator->node->loop, &allocating->timer);
+        uv_timer_init(allocator->node->options.loop, &allocating->timer);
         allocating->timer.data = allocating;
         list_append(&allocator->all, &allocating->link);
         return allocating;
@@ -176,7 +176,7 @@ static void on_claimed(const struct error *failure, const struct ledger_claimed 
 
 static void ask_ledger(struct allocating *allocating)
 {
-        struct ledger *ledger = allocating->allocator->node->ledger;
+        struct ledger *ledger = allocating->allocator->node->options.ledger;
 
         allocating->state = ALLOCATING_BOOKING;
         if (allocating->booking.n_devices == 0) {
@@ -247,7 +247,7 @@ static int serve_change(struct nvml_serving *serving, struct pack *question, str
 
 /* ---- MIG devices ---- */
 
-/* Of all results that are candidates, the next one on |gpu| (NULL: on any) from |*i| on; NULL: there is none. */
+/* The next result that is a candidate, on |gpu| (NULL: on any), from |*i| on; NULL: there is none. */
 static struct dra_result *next_candidate(const struct allocating *allocating, const char *gpu, size_t *i)
 {
         while (*i < allocating->claim->n_results) {
@@ -298,7 +298,7 @@ static void allocating_go_on(struct allocating *allocating)
         ask_ledger(allocating);
 }
 
-static void on_wait_timer(uv_timer_t *timer)
+static void allocating_on_timer(uv_timer_t *timer)
 {
         struct allocating *allocating = timer->data;
         struct error err;
@@ -323,8 +323,8 @@ static void allocating_wait(struct allocating *allocating)
                 allocating_go_on(allocating);
                 return;
         }
-        uv_timer_start(&allocating->timer, on_wait_timer, WAIT_MS, 0);
-        node->rescan(node->data);
+        uv_timer_start(&allocating->timer, allocating_on_timer, WAIT_MS, 0);
+        node->options.rescan(node->options.data);
 }
 
 static void on_part_done(struct nvml_request *request, const struct error *err, struct pack *answer);
@@ -516,7 +516,7 @@ void dra_allocate(struct dra_allocator *allocator, struct dra_claim *claim, stru
                 ask_ledger(allocating);
 }
 
-/* What is recorded of the claim does not change before it is released. */
+/* The texts are those of the record, which has the claim as it is until it is released. */
 static struct dra_claim *copy_recorded(const struct dra_claim *recorded, struct arena *arena)
 {
         struct dra_claim *copy = ARENA_NEW(arena, struct dra_claim);
@@ -541,7 +541,7 @@ void dra_release(struct dra_allocator *allocator, const struct dra_claim *claim,
                 allocating_finish(allocating, &err);
                 return;
         }
-        ledger_unclaim(node->ledger, claim->uid);
+        ledger_unclaim(node->options.ledger, claim->uid);
         if (!recorded || !dra_claim_has_instances(recorded)) {
                 allocating_finish(allocating, NULL);
                 return;
@@ -556,15 +556,15 @@ int dra_allocator_write_cdi(const struct dra_allocator *allocator, const struct 
 {
         const struct dra_node *node = allocator->node;
 
-        node->repair_cdi(node->data);
-        return dra_claim_cdi_write(node->cdi_files, node->cdi_root, node->driver, claim, err);
+        node->options.repair_cdi(node->options.data);
+        return dra_claim_cdi_write(node->options.cdi_files, node->cdi_root, node->driver, claim, err);
 }
 
 int dra_allocator_remove_cdi(const struct dra_allocator *allocator, const char *uid, struct error *err)
 {
         const struct dra_node *node = allocator->node;
 
-        return dra_claim_cdi_remove(node->cdi_files, node->cdi_root, node->driver, uid, err);
+        return dra_claim_cdi_remove(node->options.cdi_files, node->cdi_root, node->driver, uid, err);
 }
 
 /* ---- start and end ---- */
@@ -589,7 +589,7 @@ void dra_allocator_refuse(struct dra_allocator *allocator)
         dra_node_raise_closing(&err);
         while ((allocating = find_refusable(allocator))) {
                 if (allocating->state == ALLOCATING_BOOKING)
-                        ledger_unclaim(allocator->node->ledger, allocating->claim->uid);
+                        ledger_unclaim(allocator->node->options.ledger, allocating->claim->uid);
                 allocating_finish(allocating, &err);
         }
 }
@@ -604,7 +604,7 @@ struct dra_allocator *dra_allocator_new(
         allocator->data = data;
         list_init(&allocator->all);
         allocator->nvml = nvml_pool_new(&(struct nvml_pool_options){
-                .loop = node->loop,
+                .loop = node->options.loop,
                 .name = "dra-nvml",
                 .library = config->nvml_library,
                 .driver_root = config->driver_root_ctr,

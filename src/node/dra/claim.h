@@ -71,7 +71,7 @@ struct dra_edits {
 
 /* A result is read from the claim, then gets what it wants of the node, and at last what was allocated for it. */
 struct dra_result {
-        /* Of the claim. */
+        /* Read from the claim. */
         const char *pool;       /* the one asked for */
         const char *request;    /* "main" */
         const char *subrequest; /* of "main/small", from firstAvailable: "small"; else NULL */
@@ -81,7 +81,7 @@ struct dra_result {
         const struct dra_claim_capacity *capacities;
         size_t n_capacities;
 
-        /* What it wants: node/dra/wanted.h. */
+        /* Wanted of the node: node/dra/wanted.h. */
         const struct dra_device *offered; /* of the layout, and valid as long; NULL: not looked up */
         const char *unit;                 /* UUID; of a candidate, that of the GPU until its MIG device is made */
         uint64_t memory_bytes;            /* 0: no limit */
@@ -91,7 +91,7 @@ struct dra_result {
         bool has_instance; /* it is a candidate: the next */
         struct dra_instance instance;
 
-        /* What it has: node/dra/allocation.h. */
+        /* Allocated: node/dra/allocation.h. */
         const char *tier;   /* how the limits are enforced; NULL: not */
         const char *daemon; /* NULL: none */
         const char *

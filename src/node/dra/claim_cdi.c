@@ -25,16 +25,6 @@ static char *claim_cdi_path_of(const char *root, const char *driver, const char 
         return xasprintf("%s/%s-" CLASS "_%s.json", root, driver, uid);
 }
 
-bool dra_claim_cdi_is_file(const char *driver, const char *name)
-{
-        _free_ char *begin = claim_cdi_path_of("", driver, "");
-        const size_t length = strlen(begin) - strlen("/.json");
-        const size_t n_name = strlen(name);
-
-        return n_name > length + strlen(".json") && strncmp(name, begin + 1, length) == 0 &&
-               strcmp(name + n_name - strlen(".json"), ".json") == 0;
-}
-
 static void add_edits(struct spec_edits *to, const struct dra_edits *edits)
 {
         static const char *const read_only[] = {"ro", "nosuid", "nodev", "rbind", "rprivate", NULL};
@@ -111,6 +101,13 @@ static char *uid_of(const char *name, const char *driver)
                 return uid;
         free(uid);
         return NULL;
+}
+
+bool dra_claim_cdi_is_file(const char *driver, const char *name)
+{
+        _free_ char *uid = uid_of(name, driver);
+
+        return uid;
 }
 
 void dra_claim_cdi_sweep(struct cdi_files *files, const char *root, const char *driver,

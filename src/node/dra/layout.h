@@ -140,7 +140,7 @@ struct dra_options {
         const struct dra_held *held; /* units that keep their form where each has one */
         size_t n_held;
         struct dra_features features;
-        /* That claims have. One that exists is a candidate, and its MIG device is none of its own. */
+        /* Made for claims. One that exists stays a candidate, and its MIG device is not offered as a device of its own. */
         const struct dra_instance *instances;
         size_t n_instances;
 };

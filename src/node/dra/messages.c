@@ -160,7 +160,6 @@ struct rpc_message *dra_messages_health(const struct dra_health_device *devices,
                 health->device->device_name = clean_copy(&arena, devices[i].device_name);
                 health->health = (Dra__HealthStatus)devices[i].status;
                 health->last_updated_time = devices[i].updated_unix_s;
-                health->health_check_timeout_seconds = devices[i].timeout_s;
                 health->message = cut_message(&arena, devices[i].message);
         }
         return protobuf_pack(&response.base);

@@ -13,7 +13,7 @@ int dra_node_check_cdi(const struct dra_node *node, struct error *err)
 {
         const struct plan *plan = node->plan;
 
-        node->repair_cdi(node->data);
+        node->options.repair_cdi(node->options.data);
         if (!plan->claimable || plan->claimable->n_units == 0)
                 return 0;
         if (cdi_check_nodes(plan, NULL, err) < 0)
@@ -49,7 +49,7 @@ struct kube_call *dra_node_get_claim(
 {
         _free_ char *path = dra_node_claim_path(node, claim);
 
-        return kube_client_send(node->client,
+        return kube_client_send(node->options.client,
                 &(struct kube_request){
                         .method = KUBE_GET, .path = path, .timeout_ms = timeout_ms, .done = done, .data = data});
 }

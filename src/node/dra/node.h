@@ -6,6 +6,7 @@
 
 #include <uv.h>
 
+#include "gpu/unit_health.h"
 #include "net/kube/client.h"
 #include "node/cdi/files.h"
 #include "node/dra/prepared_record.h"
@@ -13,23 +14,31 @@
 #include "node/ledger/ledger.h"
 #include "plan/plan.h"
 
-struct dra_node {
+struct dra_driver_options {
         uv_loop_t *loop;
-        struct kube_client *client;
+        struct kube_client *client; /* outlives the driver, like the ledger, |health| and |cdi_files| */
         struct ledger *ledger;
+        const struct unit_health *health;
         struct cdi_files *cdi_files;
-        const char *driver; /* its name */
+        const struct config *config; /* names and folders of it are copied */
+        /* Repairs the CDI specifications of the GPUs if something is wrong with them. */
+        void (*repair_cdi)(void *data);
+        /* A MIG device was made or destroyed: reads the GPUs again, which leads to a plan. */
+        void (*rescan)(void *data);
+        void (*on_released)(void *data); /* a claim holds nothing any more: its GPU may go to the device plugin */
+        void (*on_offer)(const struct dra_layout *layout, void *data); /* another layout is offered */
+        void *data;
+};
+
+struct dra_node {
+        struct dra_driver_options options; /* without the configuration */
+        const char *driver;                /* its name */
         const char *pool;
         const char *cdi_root;
         struct dra_record *record;
         struct dra_publisher *publisher;
         const struct plan *plan; /* NULL: not known yet */
         bool is_closing;         /* the ledger may be freed already: calls that still come are refused */
-        /* Repairs the CDI specifications of the GPUs if something is wrong with them. */
-        void (*repair_cdi)(void *data);
-        /* A MIG device was made or destroyed: reads the GPUs again, which leads to a plan. */
-        void (*rescan)(void *data);
-        void *data;
 };
 
 /* The error of calls that come, or have not ended, while the driver closes. */

@@ -324,16 +324,6 @@ struct dra_prepare_counts dra_prepare_counts(const struct dra_prepare *prepare)
         return prepare->counts;
 }
 
-size_t dra_prepare_calls(const struct dra_prepare *prepare)
-{
-        size_t count = 0;
-
-        LIST_FOR_EACH(link, &prepare->calls) {
-                count++;
-        }
-        return count;
-}
-
 void dra_prepare_abandon(struct dra_prepare *prepare, const struct dra_claim *claim)
 {
         LIST_FOR_EACH(link, &prepare->calls) {

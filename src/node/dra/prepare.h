@@ -67,6 +67,3 @@ struct dra_prepare_counts {
         uint64_t unprepare_refused;
 };
 struct dra_prepare_counts dra_prepare_counts(const struct dra_prepare *prepare);
-
-/* How many calls are not answered yet. */
-size_t dra_prepare_calls(const struct dra_prepare *prepare);

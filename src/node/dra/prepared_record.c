@@ -534,30 +534,6 @@ int dra_record_put(struct dra_record *record, const struct dra_claim *claim, str
         return record_change(record, at, entry, &line, err);
 }
 
-size_t dra_record_instances(const struct dra_record *record, struct arena *arena, const struct dra_instance **ret)
-{
-        struct dra_instance *instances =
-                ARENA_ARRAY(arena, struct dra_instance, dra_record_count(record) * DRA_CLAIM_RESULTS_MAX);
-        size_t count = 0;
-
-        for (size_t i = 0; i < dra_record_count(record); i++) {
-                const struct dra_claim *claim = dra_record_at(record, i);
-
-                for (size_t j = 0; j < claim->n_results; j++) {
-                        struct dra_instance *instance = &instances[count];
-
-                        if (!dra_result_has_instance(&claim->results[j]))
-                                continue;
-                        *instance = claim->results[j].instance;
-                        instance->gpu = arena_strdup(arena, instance->gpu);
-                        instance->uuid = arena_strdup(arena, instance->uuid);
-                        count++;
-                }
-        }
-        *ret = instances;
-        return count;
-}
-
 int dra_record_remove(struct dra_record *record, const char *uid, struct error *err)
 {
         size_t at = entries_find(&record->entries, uid);

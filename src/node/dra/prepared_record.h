@@ -75,9 +75,6 @@ const struct dra_claim *dra_record_find(const struct dra_record *record, const c
 /* Adds a copy of the claim, or replaces the one with its UID. Fails without a change if a bound above is exceeded. */
 int dra_record_put(struct dra_record *record, const struct dra_claim *claim, struct error *err) MUST_USE;
 
-/* All instances that exist or may exist, in |arena|. */
-size_t dra_record_instances(const struct dra_record *record, struct arena *arena, const struct dra_instance **ret);
-
 /* Succeeds without writing if the record lacks this UID. */
 int dra_record_remove(struct dra_record *record, const char *uid, struct error *err) MUST_USE;
 

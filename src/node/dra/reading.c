@@ -114,7 +114,7 @@ static int check_pod(const struct reading *reading, const json_t *pod, struct er
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         const char *uid = object_text(pod, "metadata", "uid", NULL);
         const struct ledger_claim_state *states;
-        size_t count = ledger_claims(reading->readings->node->ledger, &arena, &states);
+        size_t count = ledger_claims(reading->readings->node->options.ledger, &arena, &states);
 
         for (size_t i = 0; uid && i < count; i++) {
                 struct dra_pod_claim other;
@@ -176,7 +176,7 @@ static const struct ledger_claim_pod *find_next_pod(struct reading *reading)
         const struct dra_readings *readings = reading->readings;
         const struct dra_claim *claim = reading->claim;
         const struct ledger_claim_state *states;
-        size_t count = ledger_claims(readings->node->ledger, &arena, &states);
+        size_t count = ledger_claims(readings->node->options.ledger, &arena, &states);
         const struct ledger_claim_pod *pod = NULL;
 
         if (reading->n_pods == 0)
@@ -213,7 +213,8 @@ static bool read_next_pod(struct reading *reading)
         reading->n_asked++;
         pods = object_collection("/api/v1", reading->claim->namespace, "pods");
         path = object_path(pods, reading->pod->name);
-        reading->call = kube_client_send(reading->readings->node->client, &(struct kube_request){.method = KUBE_GET,
+        reading->call =
+                kube_client_send(reading->readings->node->options.client, &(struct kube_request){.method = KUBE_GET,
                                                                                   .path = path,
                                                                                   .timeout_ms = POD_TIMEOUT_MS,
                                                                                   .done = on_pod_of_claim,
@@ -241,7 +242,7 @@ static void on_room_timer(uv_timer_t *timer);
 
 static void arm_room_timer(struct dra_readings *readings)
 {
-        uint64_t now = uv_now(readings->node->loop);
+        uint64_t now = uv_now(readings->node->options.loop);
         uint64_t first = UINT64_MAX;
 
         LIST_FOR_EACH(link, &readings->all) {
@@ -260,7 +261,7 @@ static struct reading *find_late(const struct dra_readings *readings)
         LIST_FOR_EACH(link, &readings->all) {
                 struct reading *reading = container_of(link, struct reading, link);
 
-                if (reading->deadline_ms && reading->deadline_ms <= uv_now(readings->node->loop))
+                if (reading->deadline_ms && reading->deadline_ms <= uv_now(readings->node->options.loop))
                         return reading;
         }
         return NULL;
@@ -290,7 +291,7 @@ static void reading_block(struct reading *reading, const struct error *obstacle)
         log_info("a DRA claim waits for what it was allocated to become free",
                 LOG_STR("namespace", reading->claim->namespace), LOG_STR("claim", reading->claim->name),
                 LOG_ERR(obstacle));
-        reading->deadline_ms = uv_now(reading->readings->node->loop) + ROOM_WAIT_MS;
+        reading->deadline_ms = uv_now(reading->readings->node->options.loop) + ROOM_WAIT_MS;
         arm_room_timer(reading->readings);
 }
 
@@ -416,7 +417,7 @@ void dra_reading_begin(struct dra_readings *readings, struct dra_claim *claim, s
         reading->arena = arena;
         reading->done = done;
         reading->data = data;
-        reading->room = (struct dra_room){node->record, node->ledger, arena};
+        reading->room = (struct dra_room){node->record, node->options.ledger, arena};
         list_append(&readings->all, &reading->link);
         if (node->is_closing) {
                 dra_node_raise_closing(&err);
@@ -471,7 +472,8 @@ static void on_claim_with_pods(const struct kube_answer *answer, void *data)
         if (answer->error)
                 err = *answer->error;
         else if (dra_claim_read(&request->claim, &request->arena, answer->object, node->driver, node->pool, &err) == 0)
-                ledger_set_claim_pods(node->ledger, request->claim.uid, request->claim.pods, request->claim.n_pods);
+                ledger_set_claim_pods(
+                        node->options.ledger, request->claim.uid, request->claim.pods, request->claim.n_pods);
         if (err.kind != ERROR_NONE)
                 log_debug("which pods use a claim is not known", LOG_STR("claim", request->claim.name), LOG_ERR(&err));
         pods_request_free(request);
@@ -500,7 +502,7 @@ void dra_readings_ask_pods(struct dra_readings *readings)
 
 void dra_readings_refresh_pods(struct dra_readings *readings)
 {
-        uint64_t now = uv_now(readings->node->loop);
+        uint64_t now = uv_now(readings->node->options.loop);
 
         if (now - readings->refreshed_at > DRA_PODS_QUIET_MS)
                 readings->pause_ms = 0;
@@ -532,7 +534,7 @@ struct dra_readings *dra_readings_new(const struct dra_node *node)
         readings->node = node;
         list_init(&readings->all);
         list_init(&readings->pods_requests);
-        uv_timer_init(node->loop, &readings->room_timer);
+        uv_timer_init(node->options.loop, &readings->room_timer);
         return readings;
 }
 

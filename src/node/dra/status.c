@@ -4,7 +4,6 @@
 #include <time.h>
 
 #include "base/alloc.h"
-#include "base/list.h"
 #include "base/log.h"
 #include "net/kube/object.h"
 
@@ -121,12 +120,6 @@ json_t *dra_status_apply(const struct dra_claim *claim, enum dra_api api, const 
 
 /* ---- sending ---- */
 
-struct dra_status_sender {
-        const struct dra_node *node;
-        struct list sendings;
-        bool is_failing; /* the log says so */
-};
-
 struct sending {
         struct list link;
         struct dra_status_sender *sender;
@@ -195,36 +188,24 @@ void dra_status_send(struct dra_status_sender *sender, const struct dra_claim *c
         sending->sender = sender;
         sending->uid = xstrdup(claim->uid);
         list_append(&sender->sendings, &sending->link);
-        sending->call = kube_client_send(node->client, &(struct kube_request){.method = KUBE_APPLY,
-                                                               .path = path,
-                                                               .body = body,
-                                                               .field_manager = node->driver,
-                                                               .force = true,
-                                                               .done = on_status_sent,
-                                                               .data = sending});
+        sending->call = kube_client_send(node->options.client, &(struct kube_request){.method = KUBE_APPLY,
+                                                                       .path = path,
+                                                                       .body = body,
+                                                                       .field_manager = node->driver,
+                                                                       .force = true,
+                                                                       .done = on_status_sent,
+                                                                       .data = sending});
         json_decref(body);
 }
 
-struct dra_status_sender *dra_status_sender_new(const struct dra_node *node)
+void dra_status_sender_init(struct dra_status_sender *sender, const struct dra_node *node)
 {
-        struct dra_status_sender *sender = xcalloc(1, sizeof(*sender));
-
-        sender->node = node;
+        *sender = (struct dra_status_sender){.node = node};
         list_init(&sender->sendings);
-        return sender;
 }
 
 void dra_status_sender_cancel(struct dra_status_sender *sender)
 {
         while (!list_is_empty(&sender->sendings))
                 sending_free(container_of(sender->sendings.next, struct sending, link));
-}
-
-struct dra_status_sender *dra_status_sender_free(struct dra_status_sender *sender)
-{
-        if (!sender)
-                return NULL;
-        dra_status_sender_cancel(sender);
-        free(sender);
-        return NULL;
 }

@@ -24,6 +24,7 @@
 
 #include <jansson.h>
 
+#include "base/list.h"
 #include "node/dra/node.h"
 
 /* Bounds of the API, for one device. */
@@ -37,16 +38,16 @@
  */
 json_t *dra_status_apply(const struct dra_claim *claim, enum dra_api api, const char *driver, const char *time);
 
-struct dra_status_sender;
+struct dra_status_sender {
+        const struct dra_node *node; /* outlives the sender */
+        struct list sendings;
+        bool is_failing; /* the log says so */
+};
 
-/* |node| outlives the sender. */
-struct dra_status_sender *dra_status_sender_new(const struct dra_node *node);
+void dra_status_sender_init(struct dra_status_sender *sender, const struct dra_node *node);
 
 /* Cancels requests that are not answered. */
 void dra_status_sender_cancel(struct dra_status_sender *sender);
-
-/* Cancels, too. Accepts NULL, returns NULL. */
-struct dra_status_sender *dra_status_sender_free(struct dra_status_sender *sender);
 
 /* Sends that the claim is prepared, or is not any more; nothing while the driver closes. */
 void dra_status_send(struct dra_status_sender *sender, const struct dra_claim *claim, bool is_prepared);

@@ -32,7 +32,7 @@ struct dra_use {
 };
 
 /*
- * Which ResourceClaims the containers of a pod use, from the pod in the API server:
+ * The ResourceClaims that the containers of a pod use are found in the pod, as the API server has it:
  *
  *   spec.resourceClaims               name "gpu", resourceClaimName "train"; or a template, whose claim is in
  *   status.resourceClaimStatuses      name "gpu", resourceClaimName "pod-1-gpu-x7k2p"

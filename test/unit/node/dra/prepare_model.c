@@ -232,7 +232,7 @@ static void check_quiet(const struct model *model)
 
         check_believed(model);
         check_booked(model);
-        assert_int_equal(dra_prepare_calls(model->node.prepare), 0);
+        assert_int_equal(model->node.n_asked, 0);
         assert_int_equal(fake_mask_held(&model->node), believed);
         assert_int_equal(fake_mask_cdi(&model->node), believed);
         assert_int_equal(fake_mask_record(&model->node, DRA_CLAIM_PREPARED), believed);
