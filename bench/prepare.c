@@ -60,15 +60,10 @@ static const struct dra_layout *layout(void)
         return &all;
 }
 
-void dra_reading_begin(
-        struct dra_readings *readings, const struct dra_service_claim *claim, dra_reading_done_fn *done, void *data)
+void dra_reading_begin(struct dra_readings *readings, struct dra_claim *claim, struct arena *arena,
+        dra_reading_done_fn *done, void *data)
 {
         const struct dra_wanted_rules rules = {.layout = layout(), .driver = DRIVER};
-        const struct dra_claim_asked asked = {
-                .namespace = claim->namespace, .name = claim->name, .uid = claim->uid, .driver = DRIVER, .pool = NODE};
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const struct dra_wanted *wanted;
-        struct dra_claim read;
         struct error err;
         json_t *object = json_pack("{s:{s:s, s:s, s:s}, s:{s:{s:{s:[{s:s, s:s, s:s, s:s, s:s, s:{s:s, s:s, s:s}}]}}}}",
                 "metadata", "namespace", claim->namespace, "name", claim->name, "uid", claim->uid, "status",
@@ -77,11 +72,10 @@ void dra_reading_begin(
                 "clients", "1");
 
         (void)readings;
-        if (dra_claim_read(&read, &arena, object, &asked, &err) < 0 ||
-                dra_wanted_read(&wanted, &arena, &read, &rules, &err) < 0)
-                done(NULL, NULL, &err, data);
+        if (dra_claim_read(claim, arena, object, DRIVER, NODE, &err) < 0 || dra_wanted_read(claim, &rules, &err) < 0)
+                done(&err, data);
         else
-                done(&read, wanted, NULL, data);
+                done(NULL, data);
         json_decref(object);
 }
 
@@ -91,8 +85,8 @@ void dra_reading_abandon(struct dra_readings *readings, const void *data)
         (void)data;
 }
 
-void dra_allocate(struct dra_allocator *allocator, const struct dra_claim *claim, const struct dra_wanted *wanted,
-        struct dra_prepared_claim *made, struct arena *arena, dra_allocator_done_fn *done, void *data)
+void dra_allocate(struct dra_allocator *allocator, struct dra_claim *claim, struct arena *arena,
+        dra_allocator_done_fn *done, void *data)
 {
         static const char *const env[] = {"NVIDIA_VISIBLE_DEVICES=void", "CUDA_MPS_PIPE_DIRECTORY=/mps/GPU-0/pipe",
                 "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=2", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=1024M"};
@@ -101,20 +95,20 @@ void dra_allocate(struct dra_allocator *allocator, const struct dra_claim *claim
                 {.host_path = "/run/nvidia/mps/shm", .path = "/dev/shm", .is_writable = true}};
 
         (void)allocator;
-        (void)claim;
-        (void)wanted;
         (void)arena;
-        made->results->tier = "verified";
-        made->results->daemon = "GPU-0";
-        made->results->unit_cdi_id = "k8s.device-plugin.nvidia.com/gpu=GPU-0";
-        made->results->edits = (struct dra_edits){.env = env, .n_env = 4, .mounts = mounts, .n_mounts = 2};
+        claim->results->tier = "verified";
+        claim->results->daemon = "GPU-0";
+        claim->results->unit_cdi_id = "k8s.device-plugin.nvidia.com/gpu=GPU-0";
+        claim->results->edits = (struct dra_edits){.env = env, .n_env = 4, .mounts = mounts, .n_mounts = 2};
         done(NULL, data);
 }
 
-void dra_release(struct dra_allocator *allocator, const char *uid, dra_allocator_done_fn *done, void *data)
+void dra_release(struct dra_allocator *allocator, const struct dra_claim *claim, struct arena *arena,
+        dra_allocator_done_fn *done, void *data)
 {
         (void)allocator;
-        (void)uid;
+        (void)claim;
+        (void)arena;
         done(NULL, data);
 }
 
@@ -124,8 +118,7 @@ static const struct bench *bench_of(const struct dra_allocator *allocator)
         return (const struct bench *)(const void *)allocator;
 }
 
-int dra_allocator_write_cdi(
-        const struct dra_allocator *allocator, const struct dra_prepared_claim *claim, struct error *err)
+int dra_allocator_write_cdi(const struct dra_allocator *allocator, const struct dra_claim *claim, struct error *err)
 {
         return dra_claim_cdi_write(NULL, bench_of(allocator)->cdi, DRIVER, claim, err);
 }
@@ -135,26 +128,20 @@ int dra_allocator_remove_cdi(const struct dra_allocator *allocator, const char *
         return dra_claim_cdi_remove(NULL, bench_of(allocator)->cdi, DRIVER, uid, err);
 }
 
-void dra_status_send_prepared(struct dra_status_sender *sender, const struct dra_prepared_claim *claim)
+void dra_status_send(struct dra_status_sender *sender, const struct dra_claim *claim, bool is_prepared)
 {
         (void)sender;
         (void)claim;
-}
-
-void dra_status_send_removed(struct dra_status_sender *sender, const struct dra_service_claim *claim)
-{
-        (void)sender;
-        (void)claim;
+        (void)is_prepared;
 }
 
 /* ---- one request ---- */
 
-static void on_done(const struct dra_service_device *devices, size_t n_devices, const struct error *err, void *data)
+static void on_done(const struct dra_claim *claim, const struct error *err, void *data)
 {
         struct bench *bench = data;
 
-        (void)devices;
-        (void)n_devices;
+        (void)claim;
         if (err) {
                 fprintf(stderr, "bench-prepare: %s\n", err->text);
                 exit(1);
@@ -164,16 +151,16 @@ static void on_done(const struct dra_service_device *devices, size_t n_devices, 
                 figure_add(bench->figure, (double)(clock_ns() - bench->started) / 1000);
 }
 
-static struct dra_service_claim claim_of(size_t i)
+static struct dra_claim claim_of(size_t i)
 {
-        return (struct dra_service_claim){.namespace = "team", .uid = uid_of(i), .name = "train"};
+        return (struct dra_claim){.namespace = "team", .uid = uid_of(i), .name = "train"};
 }
 
 static void prepare(struct bench *bench, size_t count)
 {
         bench->started = clock_ns();
         for (size_t i = 0; i < count; i++) {
-                struct dra_service_claim claim = claim_of(i);
+                struct dra_claim claim = claim_of(i);
 
                 dra_prepare_claim(bench->prepare, &claim, on_done, bench);
         }
@@ -186,7 +173,7 @@ static void unprepare(struct bench *bench, size_t count)
 
         bench->figure = NULL;
         for (size_t i = 0; i < count; i++) {
-                struct dra_service_claim claim = claim_of(i);
+                struct dra_claim claim = claim_of(i);
 
                 dra_unprepare_claim(bench->prepare, &claim, on_done, bench);
         }
@@ -213,7 +200,7 @@ int main(void)
         struct figure together = {.name = "prepare_50_claims", .unit = "us"};
         struct figure alone = {.name = "prepare_1_claim", .unit = "us"};
         struct bench bench = {.figure = NULL};
-        struct dra_prepare_options options = {.driver = DRIVER, .allocator = (struct dra_allocator *)&bench};
+        struct dra_node node = {.driver = DRIVER};
         double before;
 
         strcpy(bench.folder, "/var/tmp/ws-bench-XXXXXX");
@@ -223,8 +210,8 @@ int main(void)
                 return 1;
         }
         snprintf(bench.record, sizeof(bench.record), "%s/prepared.json", bench.folder);
-        options.record = dra_record_new(bench.record, "a-boot");
-        bench.prepare = dra_prepare_new(&options);
+        node.record = dra_record_new(bench.record, "a-boot");
+        bench.prepare = dra_prepare_new(&node, NULL, (struct dra_allocator *)&bench, NULL);
         for (unsigned int round = 0; round < ROUNDS; round++) {
                 bench.figure = &together;
                 prepare(&bench, CLAIMS);
@@ -243,7 +230,7 @@ int main(void)
         figure_print(&alone);
         figure_print_one("prepare_1000_cycles_growth", "KiB", resident_kib() - before);
         dra_prepare_free(bench.prepare);
-        dra_record_free(options.record);
+        dra_record_free(node.record);
         unlink(bench.record);
         rmdir(bench.folder);
         rmdir(bench.cdi);

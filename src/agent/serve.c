@@ -122,7 +122,7 @@ static void serve_give_way(struct agent *agent)
         node_events_serve(agent->events, false);
         agent_rollout_serve(agent->rollout, false);
         agent->mig = agent_mig_close(agent->mig);
-        dra_driver_close(TAKE_PTR(agent->dra), NULL, NULL);
+        dra_driver_close(TAKE_PTR(agent->dra));
         ledger_leave(agent->ledger);
         agent_config_serve(agent->configs, false);
         node_report_serve(agent->report, false);

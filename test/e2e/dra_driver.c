@@ -19,7 +19,6 @@
 #include "base/strbuf.h"
 #include "node/dra/prepare.h"
 #include "node/dra/registration.h"
-#include "node/dra/sockets.h"
 
 struct driver {
         uv_loop_t loop;
@@ -38,7 +37,7 @@ struct job {
         char *uid;
 };
 
-static void add_job(struct dra_prepare *prepare, const char *kind, const struct dra_service_claim *claim,
+static void add_job(struct dra_prepare *prepare, const char *kind, const struct dra_claim *claim,
         dra_prepare_done_fn *done, void *data)
 {
         struct driver *driver = (struct driver *)prepare;
@@ -55,18 +54,18 @@ static void add_job(struct dra_prepare *prepare, const char *kind, const struct 
 /* ---- in place of node/dra/prepare.c ---- */
 
 void dra_prepare_claim(
-        struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data)
+        struct dra_prepare *prepare, const struct dra_claim *claim, dra_prepare_done_fn *done, void *data)
 {
         add_job(prepare, "prepare", claim, done, data);
 }
 
 void dra_unprepare_claim(
-        struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data)
+        struct dra_prepare *prepare, const struct dra_claim *claim, dra_prepare_done_fn *done, void *data)
 {
         add_job(prepare, "unprepare", claim, done, data);
 }
 
-void dra_prepare_abandon(struct dra_prepare *prepare UNUSED, const struct dra_service_claim *claim UNUSED)
+void dra_prepare_abandon(struct dra_prepare *prepare UNUSED, const struct dra_claim *claim UNUSED)
 {
 }
 
@@ -85,17 +84,17 @@ static void on_status(const char *error, void *data UNUSED)
 static void answer(struct job *job, const char *failure, const char *cdi_id)
 {
         _free_ char *id = cdi_id ? xstrdup(cdi_id) : xasprintf("warpshare.dev/claim=%s-gpu", job->uid);
-        const char *const requests[] = {"gpu"};
-        const char *const ids[] = {id};
-        const struct dra_service_device device = {requests, 1, "node", "gpu-0-shared", ids, 1, "share-1"};
+        struct dra_result result = {
+                .request = "gpu", .pool = "node", .device = "gpu-0-shared", .cdi_id = id, .share_id = "share-1"};
+        const struct dra_claim claim = {.uid = job->uid, .results = &result, .n_results = 1};
         struct error err;
 
         list_remove(&job->link);
         if (failure) {
                 error_raise(&err, ERROR_UNAVAILABLE, "%s", failure);
-                job->done(NULL, 0, &err, job->data);
+                job->done(NULL, &err, job->data);
         } else {
-                job->done(&device, 1, NULL, job->data);
+                job->done(&claim, NULL, job->data);
         }
         free(job->uid);
         free(job);

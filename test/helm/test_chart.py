@@ -818,7 +818,7 @@ def test_a_socket_with_the_longest_name_has_room(program):
     for root, name in (('/var/lib/kubelet', 'a' * 55), ('/var/snap/microk8s/common/var/lib/kubelet', 'gpu.of-a-team.example.com.1234')):
         agent = pod(chart.render(program, {'kubeletRootDir': root, 'dra': {'enabled': True, 'driverName': name}}), 'agent')
         registry = [one['hostPath']['path'] for one in agent['volumes'] if one['name'] == 'plugins-registry'][0]
-        assert len(f'{registry}/{name}-01234567-reg.sock') == 107  # and a NUL: sun_path has 108 bytes. The hash: src/node/dra/sockets.h
+        assert len(f'{registry}/{name}-01234567-reg.sock') == 107  # and a NUL: sun_path has 108 bytes. The hash: src/node/dra/registration.h
 
 
 def test_kubelets_root_is_where_it_is_on_the_host_and_device_plugins_stay(program):

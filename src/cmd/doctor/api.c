@@ -9,7 +9,7 @@
 #include "cmd/doctor/doctor.h"
 #include "node/dra/layout.h"
 #include "node/dra/slices.h"
-#include "node/dra/sockets.h"
+#include "node/dra/registration.h"
 #include "base/io/reach.h"
 #include "net/kube/object.h"
 

@@ -265,7 +265,7 @@ static int plan_show(struct command_call *call, struct plan_view *view, struct e
         view->plan = plan;
         mps_wanted_of(&view->daemons, arena, plan);
         if (config->dra.enabled) {
-                struct dra_options options = dra_options_from(config, inventory, NULL, 0, arena);
+                struct dra_options options = dra_options_from(config, inventory, arena);
 
                 if (plan_is_set(values, KUBERNETES) && dra_release_forgets_shares(values[KUBERNETES]))
                         options.forgetful = values[KUBERNETES];

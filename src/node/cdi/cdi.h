@@ -10,12 +10,12 @@
  * of libcuda.so.580.105.08, the hook that runs ldconfig for the container. Files are written when the plan changes,
  * never inside a request. docs/cdi.md explains the decisions.
  *
- *   spec.h            the document and the rules of its format, pure
- *   driver.h          the driver's files; nodes.h its device nodes; roots.h their paths here and on the host
- *   devices.h         the devices of class gpu; extras.h those of the other classes
- *   limit_devices.h   devices of class mps, which only set variables; start_devices.h the same for one container
- *   files.h           the files as they were written, to be written again if another program changes them
- *   this file         writes all of it
+ *   spec.h          the document and the rules of its format, pure
+ *   driver.h        the driver's files; context.h their paths here and on the host, and device nodes
+ *   devices.h       the devices of class gpu
+ *   mps_devices.h   devices of class mps, which only set variables
+ *   files.h         the files as they were written, to be written again if another program changes them
+ *   this file       writes all of it, and has the other classes
  */
 #pragma once
 

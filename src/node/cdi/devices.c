@@ -6,20 +6,10 @@
 #include "base/text.h"
 #include "node/cdi/cdi.h"
 #include "node/cdi/hooks.h"
-#include "node/cdi/nodes.h"
 
 /* A GPU with all its MIG devices has 1 + 2 × 8; this is more than enough. */
 #define MAX_OLD_NODES ((size_t)64)
 
-/* A device of the present inventory, with both names that it can have. */
-struct present_device {
-        const struct gpu *gpu;
-        const struct mig_device *mig; /* NULL: the whole GPU */
-        const char *uuid;
-        const char *index;
-};
-
-/* The name of |unit| in the specification: its UUID, or its index if --device-id-strategy is index. */
 const char *devices_name(const struct config *config, const struct unit *unit)
 {
         return config->devices.id_strategy == ID_STRATEGY_INDEX ? unit->index : unit->uuid;
@@ -55,12 +45,11 @@ static void add_graphics(const struct cdi_context *context, struct spec_edits *e
         if (!gpu->bus || strchr(gpu->bus, '/'))
                 return;
         folder = arena_printf(context->arena, "/sys/bus/pci/devices/%s/drm", gpu->bus);
-        count = roots_list(
-                &context->roots, context->roots.system, folder, context->arena, &names, is_graphics_node, NULL);
+        count = cdi_list(context, context->roots.system, folder, is_graphics_node, NULL, &names);
         for (size_t i = 0; i < count; i++) {
                 bool is_card = text_starts_with(names[i], "card");
 
-                if (!nodes_add(context, edits, arena_printf(context->arena, "/dev/dri/%s", names[i])) ||
+                if (!cdi_add_node(context, edits, arena_printf(context->arena, "/dev/dri/%s", names[i])) ||
                         n_links == ARRAY_SIZE(links) || text_starts_with(names[i], "controlD"))
                         continue;
                 links[n_links++] = (struct driver_link){
@@ -78,11 +67,11 @@ static struct spec_edits *new_device(
 {
         struct spec_edits *edits;
 
-        if (gpu->minor < 0 || !nodes_exist(context, gpu_node(context, gpu)))
+        if (gpu->minor < 0 || !cdi_has_node(context, gpu_node(context, gpu)))
                 return NULL;
         edits = spec_device(spec, name);
         if (edits)
-                nodes_add(context, edits, gpu_node(context, gpu));
+                cdi_add_node(context, edits, gpu_node(context, gpu));
         return edits;
 }
 
@@ -93,7 +82,7 @@ static void add_cap(
                 cdi_warn(context,
                         "CDI device '%s' has no access to its %s: /proc/driver/nvidia-caps/mig-minors does not name it",
                         name, what);
-        else if (!nodes_add(context, edits, cap_node(context, minor))) {
+        else if (!cdi_add_node(context, edits, cap_node(context, minor))) {
                 *context->lacks_nodes = true;
                 cdi_warn(context, "CDI device '%s' has no access to its %s: there is no '%s'; nvidia-modprobe makes it",
                         name, what, cap_node(context, minor));
@@ -108,7 +97,7 @@ static void add_caps(
 }
 
 static void devices_add_device(
-        const struct cdi_context *context, struct spec *spec, const struct present_device *present, const char *name)
+        const struct cdi_context *context, struct spec *spec, const struct unit *present, const char *name)
 {
         struct spec_edits *edits = new_device(context, spec, present->gpu, name);
 
@@ -125,7 +114,7 @@ static void devices_add_device(
                 add_caps(context, edits, &present->gpu->mig_devices[i], name);
 }
 
-/* ---- present devices ---- */
+/* ---- present devices, as units with both names that each can have ---- */
 
 /* Whether |gpu| as a whole is a unit of the plan. */
 static bool devices_is_unit(const struct plan *plan, const struct gpu *gpu)
@@ -137,25 +126,25 @@ static bool devices_is_unit(const struct plan *plan, const struct gpu *gpu)
         return false;
 }
 
-static size_t list_devices(const struct cdi_context *context, struct present_device **ret)
+static size_t list_devices(const struct cdi_context *context, struct unit **ret)
 {
         const struct inventory *inventory = context->plan->inventory;
         size_t count = 0, most = inventory->n_gpus;
-        struct present_device *list;
+        struct unit *list;
 
         for (size_t i = 0; i < inventory->n_gpus; i++)
                 most += inventory->gpus[i].n_mig_devices;
-        list = ARENA_ARRAY(context->arena, struct present_device, most);
+        list = ARENA_ARRAY(context->arena, struct unit, most);
         for (size_t i = 0; i < inventory->n_gpus; i++) {
                 const struct gpu *gpu = &inventory->gpus[i];
 
                 if (!gpu->mig_enabled || devices_is_unit(context->plan, gpu))
-                        list[count++] = (struct present_device){
+                        list[count++] = (struct unit){
                                 .gpu = gpu, .uuid = gpu->uuid, .index = arena_printf(context->arena, "%u", gpu->index)};
                 for (size_t j = 0; j < gpu->n_mig_devices; j++) {
                         const struct mig_device *mig = &gpu->mig_devices[j];
 
-                        list[count++] = (struct present_device){.gpu = gpu,
+                        list[count++] = (struct unit){.gpu = gpu,
                                 .mig = mig,
                                 .uuid = mig->uuid,
                                 .index = arena_printf(context->arena, "%u:%u", gpu->index, mig->index)};
@@ -168,7 +157,7 @@ static size_t list_devices(const struct cdi_context *context, struct present_dev
 void devices_add(const struct cdi_context *context, struct spec *spec)
 {
         bool by_index = context->config->devices.id_strategy == ID_STRATEGY_INDEX;
-        struct present_device *list;
+        struct unit *list;
         size_t count = list_devices(context, &list);
 
         for (size_t i = 0; i < count; i++)
@@ -183,7 +172,7 @@ static const char *why_missing(const struct cdi_context *context, const struct u
                 return "the format does not allow such a name; use --device-id-strategy=index";
         if (unit->gpu->minor < 0)
                 return "the minor number of its GPU is unknown";
-        if (!nodes_exist(context, gpu_node(context, unit->gpu)))
+        if (!cdi_has_node(context, gpu_node(context, unit->gpu)))
                 return arena_printf(context->arena, "there is no '%s'", gpu_node(context, unit->gpu));
         return arena_printf(context->arena, "there are more than %zu", SPEC_MAX_DEVICES);
 }
@@ -193,10 +182,10 @@ const char *devices_missing_node(const struct cdi_context *context, const struct
         const int caps[] = {
                 unit->mig ? unit->mig->gpu_instance_cap : -1, unit->mig ? unit->mig->compute_instance_cap : -1};
 
-        if (unit->gpu->minor >= 0 && !nodes_exist(context, gpu_node(context, unit->gpu)))
+        if (unit->gpu->minor >= 0 && !cdi_has_node(context, gpu_node(context, unit->gpu)))
                 return gpu_node(context, unit->gpu);
         for (size_t i = 0; i < ARRAY_SIZE(caps); i++)
-                if (caps[i] >= 0 && !nodes_exist(context, cap_node(context, caps[i])))
+                if (caps[i] >= 0 && !cdi_has_node(context, cap_node(context, caps[i])))
                         return cap_node(context, caps[i]);
         return NULL;
 }
@@ -237,7 +226,7 @@ int devices_check(const struct cdi_context *context, const struct spec *spec, st
 
 /* ---- devices of the previous specification ---- */
 
-static bool owns_node(const struct cdi_context *context, const struct present_device *present, const char *path)
+static bool owns_node(const struct cdi_context *context, const struct unit *present, const char *path)
 {
         if (!present->mig)
                 return strcmp(path, gpu_node(context, present->gpu)) == 0;
@@ -264,7 +253,7 @@ static bool is_own_node(const char *path)
 }
 
 /* The nodes that an old device keeps; 0 if the device is to be removed. */
-static size_t list_old_nodes(const struct cdi_context *context, const json_t *device, const struct present_device *list,
+static size_t list_old_nodes(const struct cdi_context *context, const json_t *device, const struct unit *list,
         size_t n_present, const char **ret)
 {
         const json_t *nodes = json_object_get(json_object_get(device, "containerEdits"), "deviceNodes");
@@ -277,7 +266,7 @@ static size_t list_old_nodes(const struct cdi_context *context, const json_t *de
 
                 if (!path || !is_own_node(path))
                         continue;
-                if (count == MAX_OLD_NODES || !nodes_exist(context, path))
+                if (count == MAX_OLD_NODES || !cdi_has_node(context, path))
                         return 0;
                 for (size_t j = 0; j < n_present; j++)
                         if (owns_node(context, &list[j], path))
@@ -288,18 +277,18 @@ static size_t list_old_nodes(const struct cdi_context *context, const json_t *de
 }
 
 static void keep_nodes(const struct cdi_context *context, struct spec *spec, const char *name, const json_t *device,
-        const struct present_device *list, size_t n_present)
+        const struct unit *list, size_t n_present)
 {
         const char *paths[MAX_OLD_NODES];
         size_t count = list_old_nodes(context, device, list, n_present, paths);
         struct spec_edits *edits = count ? spec_device(spec, name) : NULL;
 
         for (size_t i = 0; edits && i < count; i++)
-                nodes_add(context, edits, paths[i]);
+                cdi_add_node(context, edits, paths[i]);
 }
 
 /* The present device whose UUID or index is |name|, or NULL. */
-static const struct present_device *find_present(const struct present_device *list, size_t n_present, const char *name)
+static const struct unit *find_present(const struct unit *list, size_t n_present, const char *name)
 {
         for (size_t i = 0; i < n_present; i++)
                 if (strcmp(list[i].uuid, name) == 0 || strcmp(list[i].index, name) == 0)
@@ -317,7 +306,7 @@ static bool devices_is_ours(const json_t *document)
 void devices_keep(const struct cdi_context *context, struct spec *spec, const char *previous, size_t size)
 {
         json_t *document = json_loadb(previous, size, JSON_REJECT_DUPLICATES, NULL);
-        struct present_device *list;
+        struct unit *list;
         size_t n_present = list_devices(context, &list);
         size_t i, most = spec_count(spec) + DEVICES_MAX_KEPT;
         const json_t *device;
@@ -325,7 +314,7 @@ void devices_keep(const struct cdi_context *context, struct spec *spec, const ch
         json_array_foreach(devices_is_ours(document) ? json_object_get(document, "devices") : NULL, i, device)
         {
                 const char *name = json_string_value(json_object_get(device, "name"));
-                const struct present_device *present = name ? find_present(list, n_present, name) : NULL;
+                const struct unit *present = name ? find_present(list, n_present, name) : NULL;
 
                 if (!name || !spec_is_name(name) || spec_has(spec, name) || spec_count(spec) >= most)
                         continue;

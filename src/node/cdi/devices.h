@@ -2,7 +2,6 @@
 #pragma once
 
 #include "node/cdi/context.h"
-#include "node/cdi/spec.h"
 
 /* The name of |unit| in the specification: its UUID, or its index if --device-id-strategy is index. */
 const char *devices_name(const struct config *config, const struct unit *unit);

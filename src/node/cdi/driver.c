@@ -12,10 +12,9 @@
 #include "node/cdi/libraries.h"
 
 struct finder {
+        const struct cdi_context *context;
         struct driver *driver;
-        struct arena *arena;
-        const struct driver_search *search;
-        const struct roots *roots;
+        const char *version;  /* of the driver that runs: "580.105.08" */
         const char *suffix;   /* ".so.580.105.08" */
         const char **folders; /* those of the search path that exist, with links resolved, each once */
         size_t n_folders;
@@ -30,6 +29,7 @@ void driver_init(struct driver *driver, struct arena *arena)
                 .links = ARENA_ARRAY(arena, struct driver_link, DRIVER_MAX_LINKS),
                 .cuda_folders = ARENA_ARRAY(arena, const char *, DRIVER_MAX_FOLDERS),
                 .library_folders = ARENA_ARRAY(arena, const char *, DRIVER_MAX_FOLDERS),
+                .nodes = ARENA_ARRAY(arena, const char *, DRIVER_MAX_NODES),
         };
 }
 
@@ -68,9 +68,16 @@ static const char *folder_of(struct arena *arena, const char *path)
         return length > 1 ? arena_strndup(arena, path, length - 1) : "/";
 }
 
-static const char *driver_join(struct arena *arena, const char *folder, const char *name)
+static const char *driver_join(const struct finder *finder, const char *folder, const char *name)
 {
-        return arena_printf(arena, "%s/%s", strcmp(folder, "/") == 0 ? "" : folder, name);
+        return arena_printf(finder->context->arena, "%s/%s", strcmp(folder, "/") == 0 ? "" : folder, name);
+}
+
+/* The names in |folder| of the driver's tree that |is_wanted| accepts; NULL: it has no such folder. */
+static size_t list_driver(const struct finder *finder, const char *folder, cdi_filter_fn *is_wanted, const void *data,
+        const char *const **ret)
+{
+        return folder ? cdi_list(finder->context, finder->context->roots.driver, folder, is_wanted, data, ret) : 0;
 }
 
 void driver_add_library_folder(struct driver *driver, struct arena *arena, const char *library)
@@ -121,12 +128,13 @@ static bool is_of_version(const char *name, const void *suffix)
 
 static bool is_other_library(const char *name, const void *data)
 {
-        const struct driver_search *search = data;
+        const struct cdi_context *context = data;
+        bool is_explicit = cdi_lists(context->config->cdi.feature_flags, "enable-explicit-driver-libraries");
 
         for (size_t i = 0; i < ARRAY_SIZE(other_libraries); i++)
                 if (fnmatch(other_libraries[i], name, 0) == 0)
                         return true;
-        for (size_t i = 0; search->explicit_libraries && i < ARRAY_SIZE(explicit_libraries); i++)
+        for (size_t i = 0; is_explicit && i < ARRAY_SIZE(explicit_libraries); i++)
                 if (strcmp(explicit_libraries[i], name) == 0)
                         return true;
         return false;
@@ -134,17 +142,17 @@ static bool is_other_library(const char *name, const void *data)
 
 static bool is_link(const struct finder *finder, const char *path)
 {
-        return S_ISLNK(roots_type(finder->roots, path));
+        return S_ISLNK(cdi_type(finder->context, path));
 }
 
 static bool read_soname(const struct finder *finder, const char *library, char *ret)
 {
-        _free_ char *path = xasprintf("%s%s", finder->roots->driver, library);
+        _free_ char *path = xasprintf("%s%s", finder->context->roots.driver, library);
         _close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
         if (fd < 0)
-                roots_note_errno(finder->roots, path);
-        return fd >= 0 && soname_read(fd, ret) && roots_is_plain(ret);
+                cdi_note_errno(finder->context, path);
+        return fd >= 0 && soname_read(fd, ret) && cdi_is_plain(ret);
 }
 
 /*
@@ -157,15 +165,15 @@ static void add_host_links(const struct finder *finder, const char *folder, cons
         char soname[SONAME_SIZE];
         const char *path;
 
-        if (!end || !read_soname(finder, driver_join(finder->arena, folder, name), soname) || strcmp(soname, name) == 0)
+        if (!end || !read_soname(finder, driver_join(finder, folder, name), soname) || strcmp(soname, name) == 0)
                 return;
-        path = driver_join(finder->arena, folder, soname);
+        path = driver_join(finder, folder, soname);
         if (is_link(finder, path))
                 driver_add_link(finder->driver, name, path);
-        path = arena_printf(finder->arena, "%s.so",
-                driver_join(finder->arena, folder, arena_strndup(finder->arena, name, (size_t)(end - name))));
+        path = arena_printf(finder->context->arena, "%s.so",
+                driver_join(finder, folder, arena_strndup(finder->context->arena, name, (size_t)(end - name))));
         if (is_link(finder, path) && strcmp(file_base_name(path), soname) != 0)
-                driver_add_link(finder->driver, arena_strdup(finder->arena, soname), path);
+                driver_add_link(finder->driver, arena_strdup(finder->context->arena, soname), path);
 }
 
 /* Adds links that programs expect, whether or not the host has them. */
@@ -188,33 +196,31 @@ static void add_known_links(const struct finder *finder, const char *folder, con
         for (size_t i = 0; i < ARRAY_SIZE(known); i++)
                 if (strlen(known[i].library) == length && strncmp(known[i].library, name, length) == 0)
                         driver_add_link(finder->driver, known[i].target ? known[i].target : name,
-                                driver_join(finder->arena, folder, known[i].link));
+                                driver_join(finder, folder, known[i].link));
 }
 
 /* Adds a library that was found in |folder|. If it is a link, its target is mounted, at the target's path. */
 static void add_library(const struct finder *finder, const char *folder, const char *name)
 {
-        const char *found = driver_join(finder->arena, folder, name);
-        const char *path = roots_resolve(finder->roots, finder->arena, found);
+        const char *found = driver_join(finder, folder, name);
+        const char *path = cdi_resolve(finder->context, found);
 
-        if (!path || !S_ISREG(roots_type(finder->roots, path)))
+        if (!path || !S_ISREG(cdi_type(finder->context, path)))
                 return;
         driver_add_file(finder->driver, path, path, false);
-        driver_add_library_folder(finder->driver, finder->arena, path);
-        folder = folder_of(finder->arena, path);
+        driver_add_library_folder(finder->driver, finder->context->arena, path);
+        folder = folder_of(finder->context->arena, path);
         name = file_base_name(path);
         add_host_links(finder, folder, name);
         if (driver_ends_with(name, finder->suffix))
                 add_known_links(finder, folder, name);
 }
 
-static void add_libraries(const struct finder *finder, const char *path, roots_filter_fn *is_wanted, const void *data)
+static void add_libraries(const struct finder *finder, const char *path, cdi_filter_fn *is_wanted, const void *data)
 {
-        const char *folder = roots_resolve(finder->roots, finder->arena, path);
+        const char *folder = cdi_resolve(finder->context, path);
         const char *const *names;
-        size_t count = folder ? roots_list(finder->roots, finder->roots->driver, folder, finder->arena, &names,
-                                        is_wanted, data)
-                              : 0;
+        size_t count = list_driver(finder, folder, is_wanted, data, &names);
 
         for (size_t i = 0; i < count; i++)
                 add_library(finder, folder, names[i]);
@@ -233,12 +239,11 @@ static void add_all_libraries(const struct finder *finder)
                 const char *folder = finder->folders[i];
                 const char *const *names;
 
-                if (roots_list(finder->roots, finder->roots->driver, folder, finder->arena, &names, is_cuda_library,
-                            finder->suffix))
+                if (list_driver(finder, folder, is_cuda_library, finder->suffix, &names))
                         driver_add_folder(driver->cuda_folders, &driver->n_cuda_folders, folder);
                 add_libraries(finder, folder, is_of_version, finder->suffix);
-                add_libraries(finder, driver_join(finder->arena, folder, "vdpau"), is_of_version, finder->suffix);
-                add_libraries(finder, folder, is_other_library, finder->search);
+                add_libraries(finder, driver_join(finder, folder, "vdpau"), is_of_version, finder->suffix);
+                add_libraries(finder, folder, is_other_library, finder->context);
         }
 }
 
@@ -253,9 +258,9 @@ static bool is_core_library(const char *name, const void *data UNUSED)
 /* Adds a folder of the search path, with links resolved. */
 static void add_search_folder(struct finder *finder, const char *path)
 {
-        const char *folder = roots_resolve(finder->roots, finder->arena, path);
+        const char *folder = cdi_resolve(finder->context, path);
 
-        if (folder && S_ISDIR(roots_type(finder->roots, folder)))
+        if (folder && S_ISDIR(cdi_type(finder->context, folder)))
                 driver_add_folder(finder->folders, &finder->n_folders, folder);
 }
 
@@ -267,13 +272,12 @@ static bool has_version(const struct finder *finder, const char **ret_other)
 {
         for (size_t i = 0; i < finder->n_folders; i++) {
                 const char *const *names;
-                size_t count = roots_list(finder->roots, finder->roots->driver, finder->folders[i], finder->arena,
-                        &names, is_core_library, NULL);
+                size_t count = list_driver(finder, finder->folders[i], is_core_library, NULL, &names);
 
                 for (size_t j = 0; j < count; j++) {
                         if (driver_ends_with(names[j], finder->suffix))
                                 return true;
-                        *ret_other = driver_join(finder->arena, finder->folders[i], names[j]);
+                        *ret_other = driver_join(finder, finder->folders[i], names[j]);
                 }
         }
         return false;
@@ -282,29 +286,29 @@ static bool has_version(const struct finder *finder, const char **ret_other)
 static void add_cached_folders(struct finder *finder)
 {
         static const char *const names[] = {"libcuda.so.1", "libnvidia-ml.so.1"};
-        const char *cache = roots_resolve(finder->roots, finder->arena, "/etc/ld.so.cache");
+        const char *cache = cdi_resolve(finder->context, "/etc/ld.so.cache");
         _cleanup_(strbuf_done) struct strbuf bytes = STRBUF_INIT;
         struct error err;
 
-        if (!cache || !S_ISREG(roots_type(finder->roots, cache)))
+        if (!cache || !S_ISREG(cdi_type(finder->context, cache)))
                 return;
-        if (file_read(arena_printf(finder->arena, "%s%s", finder->roots->driver, cache), LDCACHE_LIMIT, &bytes, &err) <
-                0) {
-                roots_note(finder->roots, &err);
+        if (file_read(arena_printf(finder->context->arena, "%s%s", finder->context->roots.driver, cache), LDCACHE_LIMIT,
+                    &bytes, &err) < 0) {
+                cdi_note(finder->context, &err);
                 return;
         }
         for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
                 const char *library = ldcache_find(bytes.data, bytes.size, names[i]);
-                const char *resolved = library ? roots_resolve(finder->roots, finder->arena, library) : NULL;
+                const char *resolved = library ? cdi_resolve(finder->context, library) : NULL;
 
                 if (resolved)
-                        add_search_folder(finder, folder_of(finder->arena, resolved));
+                        add_search_folder(finder, folder_of(finder->context->arena, resolved));
         }
 }
 
 static int find_folders(struct finder *finder, struct error *err)
 {
-        const char *root = *finder->roots->driver ? finder->roots->driver : "/";
+        const char *root = *finder->context->roots.driver ? finder->context->roots.driver : "/";
         const char *other = NULL;
 
         for (size_t i = 0; i < ARRAY_SIZE(search_path); i++)
@@ -318,7 +322,7 @@ static int find_folders(struct finder *finder, struct error *err)
                 return error_set(err, ERROR_UNAVAILABLE,
                         "driver %s runs, but below '%.100s' is '%.150s': the driver was changed; unload the old one, or "
                         "restart the node",
-                        finder->search->version, root, other);
+                        finder->version, root, other);
         return error_set(err, ERROR_NOT_FOUND,
                 "below '%.150s' is neither libcuda%.50s nor libnvidia-ml%.50s: mount the root of the driver there, "
                 "or set --driver-root-ctr-path",
@@ -342,68 +346,63 @@ static void add_xorg(const struct finder *finder)
 
         for (size_t i = 0; i < ARRAY_SIZE(bases); i++)
                 for (size_t j = 0; j < ARRAY_SIZE(folders); j++)
-                        add_libraries(finder, driver_join(finder->arena, bases[i], folders[j]), is_xorg_module,
-                                finder->suffix);
+                        add_libraries(
+                                finder, driver_join(finder, bases[i], folders[j]), is_xorg_module, finder->suffix);
 }
 
 /*
- * Adds |name| from the first of |folders| that has it. In the container it is at |target|, or where it was found if
- * that is NULL.
+ * Adds |name| from the first of |folders|, which end with NULL, that has it. In the container it is at |target|, or where
+ * it was found if that is NULL.
  */
-static void add_first(const struct finder *finder, const char *const *folders, size_t n_folders, const char *name,
-        const char *target, unsigned int type)
+static void add_first(const struct finder *finder, const char *const *folders, const char *name, const char *target,
+        unsigned int type)
 {
-        for (size_t i = 0; i < n_folders; i++) {
-                const char *found = driver_join(finder->arena, folders[i], name);
-                const char *path = roots_resolve(finder->roots, finder->arena, found);
+        for (; *folders; folders++) {
+                const char *found = driver_join(finder, *folders, name);
+                const char *path = cdi_resolve(finder->context, found);
 
-                if (!path || roots_type(finder->roots, path) != type)
+                if (!path || cdi_type(finder->context, path) != type)
                         continue;
                 driver_add_file(finder->driver, path, target ? target : found, type == S_IFSOCK);
                 return;
         }
 }
 
-static void add_configuration(const struct finder *finder)
-{
-        static const char *const folders[] = {"/etc", "/usr/local/share", "/usr/share"};
-        static const char *const vulkan_folders[] = {
-                "/etc", "/usr/local/share", "/usr/share", "/" /* Container-Optimized OS */};
-        static const char *const names[] = {"glvnd/egl_vendor.d/10_nvidia.json",
-                "egl/egl_external_platform.d/15_nvidia_gbm.json", "egl/egl_external_platform.d/10_nvidia_wayland.json",
+/* The folders and the names end with NULL. */
+struct searched {
+        const char *const *folders;
+        const char *const *names;
+        const char *target; /* the folder in the container; NULL: the one where it was found */
+        unsigned int type;
+};
+
+static const struct searched configuration = {(const char *const[]){"/etc", "/usr/local/share", "/usr/share", NULL},
+        (const char *const[]){"glvnd/egl_vendor.d/10_nvidia.json", "egl/egl_external_platform.d/15_nvidia_gbm.json",
+                "egl/egl_external_platform.d/10_nvidia_wayland.json",
                 "egl/egl_external_platform.d/09_nvidia_wayland2.json", "egl/egl_external_platform.d/20_nvidia_xcb.json",
                 "egl/egl_external_platform.d/20_nvidia_xlib.json", "nvidia/nvoptix.bin",
                 "X11/xorg.conf.d/10-nvidia.conf", "X11/xorg.conf.d/nvidia-drm-outputclass.conf",
-                "OpenCL/vendors/nvidia.icd"};
-        static const char *const vulkan[] = {"vulkan/icd.d/nvidia_icd.json", "vulkan/icd.d/nvidia_layers.json",
+                "OpenCL/vendors/nvidia.icd", NULL},
+        NULL, S_IFREG};
+static const struct searched vulkan = {
+        (const char *const[]){"/etc", "/usr/local/share", "/usr/share", "/" /* Container-Optimized OS */, NULL},
+        (const char *const[]){"vulkan/icd.d/nvidia_icd.json", "vulkan/icd.d/nvidia_layers.json",
                 "vulkan/implicit_layer.d/nvidia_layers.json", "vulkan/icd.d/nvidia_icd.x86_64.json",
-                "vulkan/icd.d/nvidia_icd.aarch64.json"};
+                "vulkan/icd.d/nvidia_icd.aarch64.json", NULL},
+        "/etc", S_IFREG};
+static const struct searched programs = {
+        (const char *const[]){"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", NULL},
+        (const char *const[]){"nvidia-smi", "nvidia-debugdump", "nvidia-persistenced", "nvidia-cuda-mps-control",
+                "nvidia-cuda-mps-server", "nvidia-imex", "nvidia-imex-ctl", NULL},
+        NULL, S_IFREG};
+static const struct searched sockets = {(const char *const[]){"/run", "/var/run", NULL},
+        (const char *const[]){"nvidia-persistenced/socket", "nvidia-fabricmanager/socket", NULL}, NULL, S_IFSOCK};
 
-        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-                add_first(finder, folders, ARRAY_SIZE(folders), names[i], NULL, S_IFREG);
-        for (size_t i = 0; i < ARRAY_SIZE(vulkan); i++)
-                add_first(finder, vulkan_folders, ARRAY_SIZE(vulkan_folders), vulkan[i],
-                        driver_join(finder->arena, "/etc", vulkan[i]), S_IFREG);
-}
-
-static void add_programs(const struct finder *finder)
+static void add_searched(const struct finder *finder, const struct searched *searched)
 {
-        static const char *const folders[] = {
-                "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"};
-        static const char *const names[] = {"nvidia-smi", "nvidia-debugdump", "nvidia-persistenced",
-                "nvidia-cuda-mps-control", "nvidia-cuda-mps-server", "nvidia-imex", "nvidia-imex-ctl"};
-
-        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-                add_first(finder, folders, ARRAY_SIZE(folders), names[i], NULL, S_IFREG);
-}
-
-static void add_sockets(const struct finder *finder)
-{
-        static const char *const folders[] = {"/run", "/var/run"};
-        static const char *const names[] = {"nvidia-persistenced/socket", "nvidia-fabricmanager/socket"};
-
-        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-                add_first(finder, folders, ARRAY_SIZE(folders), names[i], NULL, S_IFSOCK);
+        for (const char *const *name = searched->names; *name; name++)
+                add_first(finder, searched->folders, *name,
+                        searched->target ? driver_join(finder, searched->target, *name) : NULL, searched->type);
 }
 
 static bool is_firmware(const char *name, const void *data UNUSED)
@@ -414,15 +413,13 @@ static bool is_firmware(const char *name, const void *data UNUSED)
 /* True if |base| has the firmware: the kernel loads it from the first such folder. */
 static bool add_firmware_of(const struct finder *finder, const char *base)
 {
-        const char *path = arena_printf(finder->arena, "%s/nvidia/%s", base, finder->search->version);
-        const char *folder = roots_resolve(finder->roots, finder->arena, path);
+        const char *path = arena_printf(finder->context->arena, "%s/nvidia/%s", base, finder->version);
+        const char *folder = cdi_resolve(finder->context, path);
         const char *const *names;
-        size_t count = folder ? roots_list(finder->roots, finder->roots->driver, folder, finder->arena, &names,
-                                        is_firmware, NULL)
-                              : 0;
+        size_t count = list_driver(finder, folder, is_firmware, NULL, &names);
 
         for (size_t i = 0; i < count; i++)
-                add_first(finder, &folder, 1, names[i], NULL, S_IFREG);
+                add_first(finder, (const char *const[]){folder, NULL}, names[i], NULL, S_IFREG);
         return count > 0;
 }
 
@@ -432,56 +429,56 @@ static bool add_firmware_of(const struct finder *finder, const char *base)
  */
 static void add_firmware(const struct finder *finder)
 {
-        _free_ char *parameter = xasprintf("%s/sys/module/firmware_class/parameters/path", finder->roots->system);
+        _free_ char *parameter =
+                xasprintf("%s/sys/module/firmware_class/parameters/path", finder->context->roots.system);
         _cleanup_(strbuf_done) struct strbuf custom = STRBUF_INIT;
         struct utsname kernel;
         struct error err;
 
         if (file_read(parameter, PATH_MAX, &custom, &err) < 0) {
-                roots_note(finder->roots, &err);
+                cdi_note(finder->context, &err);
         } else if (custom.data[0] == '/') {
-                size_t root = strlen(finder->roots->driver_host);
+                size_t root = strlen(finder->context->roots.driver_host);
 
                 custom.data[strcspn(custom.data, "\n")] = '\0';
-                if (strncmp(custom.data, finder->roots->driver_host, root) != 0 || custom.data[root] != '/')
+                if (strncmp(custom.data, finder->context->roots.driver_host, root) != 0 || custom.data[root] != '/')
                         root = 0;
                 if (add_firmware_of(finder, custom.data + root))
                         return;
         }
         if (uname(&kernel) < 0)
                 return;
-        if (add_firmware_of(finder, arena_printf(finder->arena, "/lib/firmware/updates/%s", kernel.release)) ||
+        if (add_firmware_of(finder, arena_printf(finder->context->arena, "/lib/firmware/updates/%s", kernel.release)) ||
                 add_firmware_of(finder, "/lib/firmware/updates") ||
-                add_firmware_of(finder, arena_printf(finder->arena, "/lib/firmware/%s", kernel.release)))
+                add_firmware_of(finder, arena_printf(finder->context->arena, "/lib/firmware/%s", kernel.release)))
                 return;
         if (!add_firmware_of(finder, "/lib/firmware"))
                 add_firmware_of(finder, "/usr/lib/firmware");
 }
 
-int driver_find(struct driver *ret, struct arena *arena, const struct driver_search *search, struct error *err)
+int driver_find(struct driver *ret, const struct cdi_context *context, struct error *err)
 {
-        struct driver driver;
+        const char *version = context->plan->inventory->driver_version;
         struct finder finder = {
-                .driver = &driver,
-                .arena = arena,
-                .search = search,
-                .roots = search->roots,
-                .folders = ARENA_ARRAY(arena, const char *, DRIVER_MAX_FOLDERS),
+                .context = context,
+                .driver = ret,
+                .version = version,
+                .folders = ARENA_ARRAY(context->arena, const char *, DRIVER_MAX_FOLDERS),
         };
 
-        if (!search->version || !roots_is_plain(search->version))
+        if (!version || !cdi_is_plain(version))
                 return error_set(err, ERROR_UNAVAILABLE, "NVML does not say which version the driver has");
-        finder.suffix = arena_printf(arena, ".so.%s", search->version);
-        driver_init(&driver, arena);
+        finder.suffix = arena_printf(context->arena, ".so.%s", version);
+        driver_init(ret, context->arena);
         if (find_folders(&finder, err) < 0)
                 return -1;
         add_all_libraries(&finder);
         add_xorg(&finder);
-        add_configuration(&finder);
-        if (!search->no_sockets)
-                add_sockets(&finder);
+        add_searched(&finder, &configuration);
+        add_searched(&finder, &vulkan);
+        if (!cdi_lists(context->config->cdi.feature_flags, "disable-ipc-discoverer"))
+                add_searched(&finder, &sockets);
         add_firmware(&finder);
-        add_programs(&finder);
-        *ret = driver;
+        add_searched(&finder, &programs);
         return 0;
 }

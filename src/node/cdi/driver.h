@@ -11,15 +11,12 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-
-#include "base/error.h"
-#include "node/cdi/roots.h"
+#include "node/cdi/context.h"
 
 #define DRIVER_MAX_FILES ((size_t)2048)
 #define DRIVER_MAX_LINKS ((size_t)4096)
 #define DRIVER_MAX_FOLDERS ((size_t)64)
+#define DRIVER_MAX_NODES ((size_t)512)
 
 /* Both paths are below the driver's root. */
 struct driver_file {
@@ -43,21 +40,16 @@ struct driver {
         size_t n_cuda_folders;
         const char **library_folders; /* of every mounted library, for ldconfig */
         size_t n_library_folders;
-};
-
-struct driver_search {
-        const struct roots *roots;
-        const char *version;     /* of the driver that runs: "580.105.08" */
-        bool explicit_libraries; /* also the vendor-neutral ones: libGL, libEGL, libOpenCL, … */
-        bool no_sockets;
+        const char **nodes; /* of WSL and Tegra: device nodes of the only unit */
+        size_t n_nodes;
 };
 
 /*
- * Fails if the libraries of |version| are missing: with ERROR_UNAVAILABLE if there are libraries of another version
- * (the driver was upgraded, and the old one still runs), else with ERROR_NOT_FOUND. The result is in |arena|.
+ * Fails if the libraries of the running version are missing: with ERROR_UNAVAILABLE if there are libraries of another
+ * version (the driver was upgraded, and the old one still runs), else with ERROR_NOT_FOUND. The result is in the
+ * context's arena.
  */
-int driver_find(
-        struct driver *ret, struct arena *arena, const struct driver_search *search, struct error *err) MUST_USE;
+int driver_find(struct driver *ret, const struct cdi_context *context, struct error *err) MUST_USE;
 
 /* An empty result to fill, for drivers that are found in another way (WSL, Tegra). */
 void driver_init(struct driver *driver, struct arena *arena);

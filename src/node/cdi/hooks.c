@@ -35,12 +35,13 @@ static bool is_script(const char *path)
         return fd >= 0 && read(fd, begin, sizeof(begin)) == sizeof(begin) && memcmp(begin, "#!", sizeof(begin)) == 0;
 }
 
-static const char *find_here(const struct roots *roots, struct arena *arena, const char *path)
+static const char *find_here(const struct cdi_context *context, const char *path)
 {
-        const char *resolved = roots_resolve(roots, arena, path);
+        const char *resolved = cdi_resolve(context, path);
 
-        return resolved && S_ISREG(roots_type(roots, resolved)) ? arena_printf(arena, "%s%s", roots->driver, resolved)
-                                                                : NULL;
+        return resolved && S_ISREG(cdi_type(context, resolved))
+                       ? arena_printf(context->arena, "%s%s", context->roots.driver, resolved)
+                       : NULL;
 }
 
 /*
@@ -48,17 +49,18 @@ static const char *find_here(const struct roots *roots, struct arena *arena, con
  * script, the program with ".real" after its name, since the toolkit's container installs both. NULL: it is not visible
  * here.
  */
-static const char *hook_program_find(const struct roots *roots, struct arena *arena, const char *host_path)
+static const char *hook_program_find(const struct cdi_context *context, const char *host_path)
 {
-        size_t root = strlen(roots->driver_host);
+        const char *host_root = context->roots.driver_host;
+        size_t root = strlen(host_root);
         const char *found;
 
-        if (!text_starts_with(host_path, roots->driver_host) || host_path[root] != '/')
+        if (!text_starts_with(host_path, host_root) || host_path[root] != '/')
                 return NULL;
-        found = find_here(roots, arena, host_path + root);
+        found = find_here(context, host_path + root);
         if (!found || !is_script(found))
                 return found;
-        return find_here(roots, arena, arena_printf(arena, "%s.real", host_path + root));
+        return find_here(context, arena_printf(context->arena, "%s.real", host_path + root));
 }
 
 /*
@@ -99,7 +101,7 @@ static const char *host_path(const struct cdi_context *context)
 {
         const char *configured = context->config->cdi.hook_path;
 
-        return roots_to_host(&context->roots, context->arena, *configured ? configured : "/usr/bin/nvidia-cdi-hook");
+        return cdi_to_host(context, *configured ? configured : "/usr/bin/nvidia-cdi-hook");
 }
 
 static bool is_disabled(const struct cdi_context *context, const char *hook)
@@ -117,7 +119,7 @@ const char *const *hooks_find_unknown(const struct cdi_context *context, const c
          */
         static const char *const names[] = {"create-symlinks", "update-ldcache", "enable-cuda-compat",
                 "disable-device-node-modification", "update-application-profile"};
-        const char *program = hook_program_find(&context->roots, context->arena, host_path(context));
+        const char *program = hook_program_find(context, host_path(context));
         const char **unknown = ARENA_ARRAY(context->arena, const char *, ARRAY_SIZE(names) + 1);
         bool has[ARRAY_SIZE(names)];
         size_t count = 0;
@@ -176,22 +178,18 @@ void hooks_add_links(
         add_with_list(context, edits, "create-symlinks", "--link", texts, n_links);
 }
 
-void hooks_add_ldcache(
-        const struct cdi_context *context, struct spec_edits *edits, const char *const *folders, size_t n_folders)
+void hooks_add_driver(const struct cdi_context *context, struct spec_edits *edits, const struct driver *driver)
 {
-        add_with_list(context, edits, "update-ldcache", "--folder", folders, n_folders);
-}
+        const struct inventory *inventory = context->plan->inventory;
+        const char *version = arena_printf(context->arena, "--host-driver-version=%s", inventory->driver_version);
+        bool has_nvml = inventory->platform == PLATFORM_NVML;
 
-void hooks_add_cuda_compat(const struct cdi_context *context, struct spec_edits *edits)
-{
-        const char *version =
-                arena_printf(context->arena, "--host-driver-version=%s", context->plan->inventory->driver_version);
-
-        hooks_add(context, edits, "enable-cuda-compat", &version, 1);
-}
-
-void hooks_add_restrictions(const struct cdi_context *context, struct spec_edits *edits)
-{
+        hooks_add_links(context, edits, driver->links, driver->n_links);
+        if (has_nvml)
+                hooks_add(context, edits, "enable-cuda-compat", &version, 1);
+        add_with_list(context, edits, "update-ldcache", "--folder", driver->library_folders, driver->n_library_folders);
+        if (!has_nvml)
+                return;
         hooks_add(context, edits, "disable-device-node-modification", NULL, 0);
         hooks_add(context, edits, "update-application-profile", NULL, 0);
 }

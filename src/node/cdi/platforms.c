@@ -10,7 +10,6 @@
 #include "base/file.h"
 #include "base/strbuf.h"
 #include "base/text.h"
-#include "node/cdi/nodes.h"
 
 /* ---- WSL ---- */
 
@@ -35,20 +34,16 @@ static bool is_driver_file(const char *name, const void *data UNUSED)
 /* The modification time of a store's CUDA library; 0 if it has none. */
 static time_t age_of(const struct cdi_context *context, const char *store)
 {
-        char path[PATH_MAX];
+        const char *path = arena_printf(context->arena, "%s/libcuda.so.1.1", store);
         struct stat info;
 
-        if (snprintf(path, sizeof(path), "%s%s/libcuda.so.1.1", context->roots.driver, store) >= (int)sizeof(path) ||
-                !roots_look(&context->roots, path, &info) || !S_ISREG(info.st_mode))
-                return 0;
-        return info.st_mtime;
+        return cdi_look(context, context->roots.driver, path, &info) && S_ISREG(info.st_mode) ? info.st_mtime : 0;
 }
 
 static const char *find_store(const struct cdi_context *context)
 {
         const char *const *names;
-        size_t count = roots_list(
-                &context->roots, context->roots.driver, STORES, context->arena, &names, platforms_is_any, NULL);
+        size_t count = cdi_list(context, context->roots.driver, STORES, platforms_is_any, NULL, &names);
         const char *newest = NULL;
         time_t newest_age = 0;
 
@@ -66,34 +61,32 @@ static const char *find_store(const struct cdi_context *context)
 
 static void add_store_file(struct driver *driver, const struct cdi_context *context, const char *path)
 {
-        const char *source = roots_resolve(&context->roots, context->arena, path);
+        const char *source = cdi_resolve(context, path);
 
-        if (!source || !S_ISREG(roots_type(&context->roots, source)))
+        if (!source || !S_ISREG(cdi_type(context, source)))
                 return;
         driver_add_file(driver, source, path, false);
         driver_add_library_folder(driver, context->arena, path);
 }
 
-int wsl_find(struct driver *ret, const struct cdi_context *context, const char ***ret_nodes, size_t *ret_n_nodes,
-        struct error *err)
+int wsl_find(struct driver *ret, const struct cdi_context *context, struct error *err)
 {
         const char *root = *context->roots.driver ? context->roots.driver : "/";
         const char *store = find_store(context);
         const char *const *names;
-        const char **nodes = ARENA_ARRAY(context->arena, const char *, 1);
         size_t count;
 
-        if (!nodes_exist(context, "/dev/dxg"))
+        if (!cdi_has_node(context, "/dev/dxg"))
                 return error_set(err, ERROR_NOT_FOUND, "CDI: there is no '/dev/dxg', the GPU of WSL");
         if (!store)
                 return error_set(err, ERROR_NOT_FOUND,
                         "CDI: no folder of '" STORES
                         "' below '%.150s' has libcuda.so.1.1: update the driver of Windows",
                         root);
-        nodes[0] = "/dev/dxg";
         driver_init(ret, context->arena);
+        ret->nodes[ret->n_nodes++] = "/dev/dxg";
         add_store_file(ret, context, WSL_LIBRARIES "/libdxcore.so");
-        count = roots_list(&context->roots, context->roots.driver, store, context->arena, &names, is_driver_file, NULL);
+        count = cdi_list(context, context->roots.driver, store, is_driver_file, NULL, &names);
         for (size_t i = 0; i < count; i++) {
                 const char *path = arena_printf(context->arena, "%s/%s", store, names[i]);
 
@@ -101,15 +94,12 @@ int wsl_find(struct driver *ret, const struct cdi_context *context, const char *
                 if (strcmp(names[i], "nvidia-smi") == 0)
                         driver_add_link(ret, path, "/usr/bin/nvidia-smi");
         }
-        *ret_nodes = nodes;
-        *ret_n_nodes = 1;
         return 0;
 }
 
 /* ---- Tegra ---- */
 
 #define LISTS "/etc/nvidia-container-runtime/host-files-for-container.d"
-#define MAX_NODES ((size_t)512)
 #define PATTERN "*?["
 #define MAX_PATTERN ((size_t)256) /* bytes */
 #define MAX_EXPANDED 4096U        /* files that patterns stand for */
@@ -117,8 +107,6 @@ int wsl_find(struct driver *ret, const struct cdi_context *context, const char *
 struct reader {
         const struct cdi_context *context;
         struct driver *driver;
-        const char **nodes;
-        size_t n_nodes;
         unsigned int n_expanded;
 };
 
@@ -143,20 +131,22 @@ static bool is_plain_text(const char *path)
 
 static void platforms_add_node(struct reader *reader, const char *path)
 {
-        if (!text_starts_with(path, "/dev/") || reader->n_nodes == MAX_NODES || !nodes_exist(reader->context, path))
+        struct driver *driver = reader->driver;
+
+        if (!text_starts_with(path, "/dev/") || driver->n_nodes == DRIVER_MAX_NODES ||
+                !cdi_has_node(reader->context, path))
                 return;
-        for (size_t i = 0; i < reader->n_nodes; i++)
-                if (strcmp(reader->nodes[i], path) == 0)
+        for (size_t i = 0; i < driver->n_nodes; i++)
+                if (strcmp(driver->nodes[i], path) == 0)
                         return;
-        reader->nodes[reader->n_nodes++] = path;
+        driver->nodes[driver->n_nodes++] = path;
 }
 
 static void platforms_add_file(struct reader *reader, const char *path, mode_t type)
 {
-        const struct roots *roots = &reader->context->roots;
-        const char *source = roots_resolve(roots, reader->context->arena, path);
+        const char *source = cdi_resolve(reader->context, path);
 
-        if (!source || roots_type(roots, source) != type)
+        if (!source || cdi_type(reader->context, source) != type)
                 return;
         driver_add_file(reader->driver, source, path, false);
         if (type == S_IFREG)
@@ -168,8 +158,7 @@ static void add_link(struct reader *reader, const char *path)
 {
         struct arena *arena = reader->context->arena;
         const char *slash = strrchr(path, '/');
-        const char *folder =
-                roots_resolve(&reader->context->roots, arena, arena_strndup(arena, path, (size_t)(slash - path)));
+        const char *folder = cdi_resolve(reader->context, arena_strndup(arena, path, (size_t)(slash - path)));
         char link[PATH_MAX], target[PATH_MAX];
         ssize_t length;
 
@@ -237,7 +226,7 @@ static void platforms_expand(struct reader *reader, const char *root, const char
         folder = arena_strndup(arena, pattern, plain);
         rest = pattern + plain + 1 + strcspn(pattern + plain + 1, "/");
         component = arena_strndup(arena, pattern + plain + 1, (size_t)(rest - pattern) - plain - 1);
-        count = roots_list(&reader->context->roots, root, folder, arena, &names, platforms_matches, component);
+        count = cdi_list(reader->context, root, folder, platforms_matches, component, &names);
         for (size_t i = 0; i < count && may_expand(reader); i++)
                 platforms_expand(reader, root, arena_printf(arena, "%s/%s%s", folder, names[i], rest), found);
 }
@@ -253,7 +242,7 @@ static void platforms_add_folder(struct reader *reader, const char *path)
 }
 
 /*
- * Device nodes are in the driver's tree or in the machine's /dev; all else is in the driver's tree (node/cdi/roots.h).
+ * Device nodes are in the driver's tree or in the machine's /dev; all else is in the driver's tree (node/cdi/context.h).
  */
 static void add_all(struct reader *reader, const char *kind, const char *pattern)
 {
@@ -305,7 +294,7 @@ static size_t platforms_read_lists(struct reader *reader, const char *root)
                 if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
                         continue;
                 if (file_read(path, TEGRA_LIST_LIMIT, &content, &err) < 0) {
-                        roots_note(&reader->context->roots, &err);
+                        cdi_note(reader->context, &err);
                         if (err.kind != ERROR_NOT_FOUND)
                                 cdi_warn(reader->context, "CDI: a list of Tegra's files is ignored: %s", err.text);
                         continue;
@@ -317,11 +306,9 @@ static size_t platforms_read_lists(struct reader *reader, const char *root)
         return n_read;
 }
 
-int tegra_find(struct driver *ret, const struct cdi_context *context, const char ***ret_nodes, size_t *ret_n_nodes,
-        struct error *err)
+int tegra_find(struct driver *ret, const struct cdi_context *context, struct error *err)
 {
-        struct reader reader = {
-                .context = context, .driver = ret, .nodes = ARENA_ARRAY(context->arena, const char *, MAX_NODES)};
+        struct reader reader = {.context = context, .driver = ret};
 
         driver_init(ret, context->arena);
         if (platforms_read_lists(&reader, context->roots.driver) == 0 &&
@@ -329,10 +316,8 @@ int tegra_find(struct driver *ret, const struct cdi_context *context, const char
                 return error_set(err, ERROR_NOT_FOUND,
                         "CDI: no list of Tegra's files in '" LISTS "', neither below '%.150s' nor here",
                         context->roots.driver);
-        if (reader.n_nodes == 0)
+        if (ret->n_nodes == 0)
                 return error_set(err, ERROR_NOT_FOUND,
                         "CDI: none of the device nodes that the lists in '" LISTS "' name is there");
-        *ret_nodes = reader.nodes;
-        *ret_n_nodes = reader.n_nodes;
         return 0;
 }

@@ -5,15 +5,13 @@
  */
 #pragma once
 
-#include "node/cdi/context.h"
 #include "node/cdi/driver.h"
 
 /*
  * Finds /dev/dxg, and the driver store below /usr/lib/wsl/drivers that has NVIDIA's libraries. Of several stores it
  * takes the newest (NVIDIA's toolkit asks libdxcore which one is in use).
  */
-int wsl_find(struct driver *ret, const struct cdi_context *context, const char ***ret_nodes, size_t *ret_n_nodes,
-        struct error *err) MUST_USE;
+int wsl_find(struct driver *ret, const struct cdi_context *context, struct error *err) MUST_USE;
 
 /*
  * Reads the lists devices.csv, drivers.csv and l4t.csv of /etc/nvidia-container-runtime/host-files-for-container.d,
@@ -22,5 +20,4 @@ int wsl_find(struct driver *ret, const struct cdi_context *context, const char *
  * that do not exist, and what patterns stand for beyond 4,096 files.
  */
 #define TEGRA_LIST_LIMIT ((size_t)1024 * 1024)
-int tegra_find(struct driver *ret, const struct cdi_context *context, const char ***ret_nodes, size_t *ret_n_nodes,
-        struct error *err) MUST_USE;
+int tegra_find(struct driver *ret, const struct cdi_context *context, struct error *err) MUST_USE;

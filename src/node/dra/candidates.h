@@ -5,19 +5,10 @@
 
 /* A GPU, a MIG device that exists, or a candidate; each is offered in one or several forms. */
 struct dra_unit {
-        const struct gpu *gpu;
-        size_t position;
-        const struct mig_device *mig;
-        const struct mig_instance_profile *profile;
-        unsigned int start;
-        const char *made;  /* of a candidate: the MIG device that is made of it */
-        unsigned int rank; /* of a candidate among the starts of its profile */
-        const char *name;  /* of the unit as a whole: "gpu-0" */
+        struct dra_device whole; /* without capacities: name, uuid, GPU, and what it consumes */
+        unsigned int rank;       /* of a candidate among the starts of its profile */
         uint64_t total_mib;
         struct mig_attributes attributes; /* of MIG devices and candidates */
-        const struct dra_counter_set *set;
-        const struct dra_counter *consumes; /* counters of |set|; set if the unit needs them */
-        size_t n_consumes;
 };
 
 struct dra_units {
@@ -42,8 +33,15 @@ bool dra_counters_add(struct dra_counters *counters, const char *name, uint64_t 
 const struct dra_counter *dra_counters_keep(struct arena *arena, const struct dra_counters *counters);
 
 /*
- * Adds all candidates that |geometry| allows on |gpu|, with names that begin with |gpu_name|, and to the empty
- * |counters| the totals of the GPU: never more than 23.
+ * Whether Prepare has made the GPU instance at a place of |gpu|: by its placement, and, if that is known, its MIG device.
+ * NULL: it has not.
  */
-void dra_candidates(struct dra_units *units, struct dra_counters *counters, const struct dra_mig_gpu *geometry,
-        const struct gpu *gpu, size_t position, const char *gpu_name);
+const struct dra_instance *dra_instance_placed(
+        const struct dra_options *options, const struct gpu *gpu, const struct mig_placed *placed);
+
+/*
+ * Adds all candidates that |gpu| can have, with names that begin with |gpu_name|, and to the empty |counters| the totals
+ * of the GPU: never more than 23.
+ */
+void dra_candidates(struct dra_units *units, struct dra_counters *counters, const struct dra_options *options,
+        const struct gpu *gpu, const char *gpu_name);

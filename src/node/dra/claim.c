@@ -39,7 +39,8 @@ bool dra_name_is_uuid(const char *text)
 
 struct reading {
         struct arena *arena;
-        const struct dra_claim_asked *asked;
+        const char *driver;
+        const char *pool;
         struct error *err;
 };
 
@@ -78,7 +79,7 @@ static int claim_read_request(
         return 0;
 }
 
-static int read_capacities(const struct reading *reading, const json_t *object, struct dra_claim_result *result)
+static int read_capacities(const struct reading *reading, const json_t *object, struct dra_result *result)
 {
         struct dra_claim_capacity *capacities;
         const char *name;
@@ -108,7 +109,7 @@ static int read_capacities(const struct reading *reading, const json_t *object, 
         return 0;
 }
 
-static int read_result(const struct reading *reading, const json_t *object, struct dra_claim_result *ret)
+static int read_result(const struct reading *reading, const json_t *object, struct dra_result *ret)
 {
         const char *device = object_text(object, "device", NULL);
         const json_t *share = json_object_get(object, "shareID");
@@ -126,40 +127,39 @@ static int read_result(const struct reading *reading, const json_t *object, stru
         ret->pool = arena_strdup(reading->arena, object_text(object, "pool", NULL));
         ret->device = arena_strdup(reading->arena, device);
         ret->share_id = arena_strdup(reading->arena, share_id);
-        ret->admin_access = json_is_true(json_object_get(object, "adminAccess"));
+        ret->is_admin = json_is_true(json_object_get(object, "adminAccess"));
         return read_capacities(reading, json_object_get(object, "consumedCapacity"), ret);
 }
 
 /* Whether two results are the same share or device. The scheduler gives each only once, except with admin access. */
-static bool is_same_part(const struct dra_claim_result *a, const struct dra_claim_result *b)
+static bool is_same_part(const struct dra_result *a, const struct dra_result *b)
 {
-        return !a->admin_access && !b->admin_access && strcmp(a->device, b->device) == 0 &&
+        return !a->is_admin && !b->is_admin && strcmp(a->device, b->device) == 0 &&
                (!a->share_id || !b->share_id || strcmp(a->share_id, b->share_id) == 0);
 }
 
-static bool claim_is_ours(const json_t *result, const struct dra_claim_asked *asked)
+static bool claim_is_ours(const json_t *result, const char *driver, const char *pool)
 {
-        return text_is_same(object_text(result, "driver", NULL), asked->driver) &&
-               text_is_same(object_text(result, "pool", NULL), asked->pool);
+        return text_is_same(object_text(result, "driver", NULL), driver) &&
+               text_is_same(object_text(result, "pool", NULL), pool);
 }
 
 static int claim_read_results(const struct reading *reading, const json_t *devices, struct dra_claim *claim)
 {
-        struct dra_claim_result *results;
+        struct dra_result *results;
         const json_t *list;
         json_t *object;
         size_t i;
 
         if (claim_read_list(reading, devices, "results", DRA_CLAIM_RESULTS_MAX, &list) < 0)
                 return -1;
-        results = ARENA_ARRAY(reading->arena, struct dra_claim_result, json_array_size(list));
+        results = ARENA_ARRAY(reading->arena, struct dra_result, json_array_size(list));
         json_array_foreach(list, i, object)
         {
-                struct dra_claim_result *result = &results[claim->n_results];
+                struct dra_result *result = &results[claim->n_results];
 
-                if (!claim_is_ours(object, reading->asked))
+                if (!claim_is_ours(object, reading->driver, reading->pool))
                         continue;
-                *result = (struct dra_claim_result){0};
                 if (read_result(reading, object, result) < 0)
                         return error_prefix(reading->err, "results[%zu]", i);
                 for (size_t other = 0; other < claim->n_results; other++)
@@ -171,7 +171,7 @@ static int claim_read_results(const struct reading *reading, const json_t *devic
         claim->results = results;
         if (claim->n_results == 0)
                 return error_set(reading->err, ERROR_INVALID, "no result is of driver '%s' and pool '%s'",
-                        reading->asked->driver, reading->asked->pool);
+                        reading->driver, reading->pool);
         return 0;
 }
 
@@ -228,7 +228,7 @@ static int claim_read_configs(const struct reading *reading, const json_t *devic
                         const char *driver = object_text(object, "opaque", "driver", NULL);
                         struct dra_claim_config config;
 
-                        if (!driver || strcmp(driver, reading->asked->driver) != 0)
+                        if (!driver || strcmp(driver, reading->driver) != 0)
                                 continue;
                         if (claim_read_config(reading, object, &config) < 0)
                                 return error_prefix(reading->err, "config[%zu]", i);
@@ -267,20 +267,14 @@ static int read_pods(const struct reading *reading, const json_t *object, struct
 
 static int read_claim(const struct reading *reading, const json_t *object, struct dra_claim *claim)
 {
-        const struct dra_claim_asked *asked = reading->asked;
         const char *uid = object_text(object, "metadata", "uid", NULL);
         const json_t *devices = object_find(object, "status", "allocation", "devices", NULL);
 
-        if (!uid || strcmp(uid, asked->uid) != 0)
+        if (!uid || strcmp(uid, claim->uid) != 0)
                 return error_set(reading->err, ERROR_NOT_FOUND,
-                        "it is another one now: its UID is '%.*s' instead of '%s'", SHOWN, uid ? uid : "", asked->uid);
+                        "it is another one now: its UID is '%.*s' instead of '%s'", SHOWN, uid ? uid : "", claim->uid);
         if (!json_is_object(devices))
                 return error_set(reading->err, ERROR_UNAVAILABLE, "it is not allocated");
-        *claim = (struct dra_claim){
-                .namespace = arena_strdup(reading->arena, asked->namespace),
-                .name = arena_strdup(reading->arena, asked->name),
-                .uid = arena_strdup(reading->arena, uid),
-        };
         if (claim_read_results(reading, devices, claim) < 0 || claim_read_configs(reading, devices, claim) < 0)
                 return error_prefix(reading->err, "status.allocation.devices");
         if (read_pods(reading, object, claim) < 0)
@@ -288,33 +282,63 @@ static int read_claim(const struct reading *reading, const json_t *object, struc
         return 0;
 }
 
-int dra_claim_read(struct dra_claim *ret, struct arena *arena, const json_t *object,
-        const struct dra_claim_asked *asked, struct error *err)
+int dra_claim_read(struct dra_claim *claim, struct arena *arena, const json_t *object, const char *driver,
+        const char *pool, struct error *err)
 {
-        const struct reading reading = {.arena = arena, .asked = asked, .err = err};
+        const struct reading reading = {.arena = arena, .driver = driver, .pool = pool, .err = err};
 
-        if (read_claim(&reading, object, ret) < 0)
-                return error_prefix(err, "ResourceClaim %s/%s", asked->namespace, asked->name);
+        if (read_claim(&reading, object, claim) < 0)
+                return error_prefix(err, "ResourceClaim %s/%s", claim->namespace, claim->name);
         return 0;
 }
 
-bool dra_claim_is_allocated(const json_t *object, const struct dra_claim_asked *asked)
+bool dra_claim_is_allocated(const struct dra_claim *claim, const json_t *object, const char *driver, const char *pool)
 {
         const json_t *results = object_find(object, "status", "allocation", "devices", "results", NULL);
         const json_t *result;
         size_t i;
 
-        if (!text_is_same(object_text(object, "metadata", "uid", NULL), asked->uid))
+        if (!text_is_same(object_text(object, "metadata", "uid", NULL), claim->uid))
                 return false;
         json_array_foreach(results, i, result)
         {
-                if (claim_is_ours(result, asked))
+                if (claim_is_ours(result, driver, pool))
                         return true;
         }
         return false;
 }
 
-bool dra_claim_config_applies(const struct dra_claim_config *config, const struct dra_claim_result *result)
+/* ---- what it is ---- */
+
+struct dra_claim dra_claim_copy_names(struct arena *arena, const struct dra_claim *claim)
+{
+        return (struct dra_claim){.namespace = arena_strdup(arena, claim->namespace),
+                .uid = arena_strdup(arena, claim->uid),
+                .name = arena_strdup(arena, claim->name)};
+}
+
+bool dra_result_has_instance(const struct dra_result *result)
+{
+        return result->has_instance && result->instance.state != DRA_INSTANCE_NONE;
+}
+
+bool dra_claim_has_candidates(const struct dra_claim *claim)
+{
+        for (size_t i = 0; i < claim->n_results; i++)
+                if (claim->results[i].has_instance)
+                        return true;
+        return false;
+}
+
+bool dra_claim_has_instances(const struct dra_claim *claim)
+{
+        for (size_t i = 0; i < claim->n_results; i++)
+                if (dra_result_has_instance(&claim->results[i]))
+                        return true;
+        return false;
+}
+
+bool dra_claim_config_applies(const struct dra_claim_config *config, const struct dra_result *result)
 {
         const size_t length = strlen(result->request);
 
@@ -330,7 +354,7 @@ bool dra_claim_config_applies(const struct dra_claim_config *config, const struc
         return config->n_requests == 0;
 }
 
-uint64_t dra_claim_capacity(const struct dra_claim_result *result, const char *name, uint64_t otherwise)
+uint64_t dra_claim_capacity(const struct dra_result *result, const char *name, uint64_t otherwise)
 {
         for (size_t i = 0; i < result->n_capacities; i++)
                 if (strcmp(result->capacities[i].name, name) == 0)

@@ -1,6 +1,6 @@
 /*
- * Reads the parts of a ResourceClaim that are for our driver, for Prepare. The fields are the same in v1, v1beta2 and
- * v1beta1. Pure.
+ * A claim on its way through Prepare, and the reading of the parts of a ResourceClaim that are for our driver. The
+ * fields are the same in v1, v1beta2 and v1beta1. Pure.
  *
  * A pod's claim asks for 10 GiB and 30 % of a shared GPU, and the scheduler put it on gpu-0 of node n1:
  *
@@ -24,6 +24,8 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "config/config.h"
+#include "node/dra/layout.h"
 #include "node/ledger/claims.h"
 
 /* Bounds of the API. */
@@ -37,17 +39,6 @@ struct dra_claim_capacity {
         uint64_t value;
 };
 
-struct dra_claim_result {
-        const char *pool;       /* the one asked for */
-        const char *request;    /* "main" */
-        const char *subrequest; /* of "main/small", from firstAvailable: "small"; else NULL */
-        const char *device;
-        const char *share_id; /* a UUID; NULL: only this claim can have the device */
-        bool admin_access;    /* the device is given in addition to the claims that have it */
-        const struct dra_claim_capacity *capacities;
-        size_t n_capacities;
-};
-
 struct dra_claim_config {
         bool is_of_class;
         const char *const *requests; /* "main", "main/small" */
@@ -55,41 +46,100 @@ struct dra_claim_config {
         const json_t *parameters;    /* an object; points into the claim's JSON */
 };
 
+struct dra_edit_node {
+        const char *path;
+        const char *host_path;
+        unsigned int mode; /* permission bits */
+        unsigned int gid;  /* 0: none */
+};
+
+struct dra_edit_mount {
+        const char *host_path;
+        const char *path;
+        bool is_writable;
+};
+
+/* The CDI edits of one device. */
+struct dra_edits {
+        const char *const *env; /* "NAME=value" */
+        size_t n_env;
+        const struct dra_edit_node *nodes;
+        size_t n_nodes;
+        const struct dra_edit_mount *mounts;
+        size_t n_mounts;
+};
+
+/* A result is read from the claim, then gets what it wants of the node, and at last what was allocated for it. */
+struct dra_result {
+        /* Read from the claim. */
+        const char *pool;       /* the one asked for */
+        const char *request;    /* "main" */
+        const char *subrequest; /* of "main/small", from firstAvailable: "small"; else NULL */
+        const char *device;     /* its name */
+        const char *share_id;   /* a UUID; NULL: only this claim can have the device */
+        bool is_admin;          /* by admin access: others use it, and it is not in the ledger */
+        const struct dra_claim_capacity *capacities;
+        size_t n_capacities;
+
+        /* Wanted of the node: node/dra/wanted.h. */
+        const struct dra_device *offered; /* of the layout, and valid as long; NULL: not looked up */
+        const char *unit;                 /* UUID; of a candidate, that of the GPU until its MIG device is made */
+        uint64_t memory_bytes;            /* 0: no limit */
+        unsigned int thread_percentage;   /* 0: no limit */
+        enum dra_unenforced unenforced;
+        uint32_t together; /* by MPS: bit i for the result i that the same containers use, and for itself; else 0 */
+        bool has_instance; /* it is a candidate: the next */
+        struct dra_instance instance;
+
+        /* Allocated: node/dra/allocation.h. */
+        const char *tier;   /* how the limits are enforced; NULL: not */
+        const char *daemon; /* NULL: none */
+        const char *
+                allocation; /* of the ledger, which several shares of a unit have together; NULL: one by its position */
+        const char *cdi_id;
+        const char *unit_cdi_id; /* the CDI device of the unit, which the container gets, too; NULL: none */
+        struct dra_edits edits;
+};
+
+enum dra_claim_state { DRA_CLAIM_STARTED, DRA_CLAIM_PREPARED }; /* node/dra/prepared_record.h */
+
+/* A claim that is only named has no results. */
 struct dra_claim {
         const char *namespace;
+        const char *uid; /* letters, digits and '-' */
         const char *name;
-        const char *uid;
-        const struct dra_claim_result *results; /* at least one */
-        size_t n_results;
+        enum dra_claim_state state;
+        struct dra_result *results;
+        size_t n_results;                       /* at most DRA_CLAIM_RESULTS_MAX */
         const struct dra_claim_config *configs; /* those of classes first; a later one overrides an earlier one */
         size_t n_configs;
         const struct ledger_claim_pod *pods; /* that it is reserved for */
         size_t n_pods;
 };
 
-/* Names the claim that is wanted, and the driver and the pool that are ours. */
-struct dra_claim_asked {
-        const char *namespace;
-        const char *name;
-        const char *uid;
-        const char *driver;
-        const char *pool;
-};
+/* A claim that is only named, in |arena|. */
+struct dra_claim dra_claim_copy_names(struct arena *arena, const struct dra_claim *claim);
 
 /*
- * Texts are copied to |arena|. ERROR_NOT_FOUND: the claim with that name has another UID now. ERROR_UNAVAILABLE: it is
- * not allocated. ERROR_INVALID: it has no device of ours, or has an invalid value.
+ * Adds to a claim that is named what |object| has of our driver and pool: at least one result. Texts are copied to
+ * |arena|. ERROR_NOT_FOUND: the claim with that name has another UID now. ERROR_UNAVAILABLE: it is not allocated.
+ * ERROR_INVALID: it has no device of ours, or has an invalid value.
  */
-int dra_claim_read(struct dra_claim *ret, struct arena *arena, const json_t *object,
-        const struct dra_claim_asked *asked, struct error *err) MUST_USE;
+int dra_claim_read(struct dra_claim *claim, struct arena *arena, const json_t *object, const char *driver,
+        const char *pool, struct error *err) MUST_USE;
 
 /* The claim with that UID is there, and has a device of ours. */
-bool dra_claim_is_allocated(const json_t *object, const struct dra_claim_asked *asked);
+bool dra_claim_is_allocated(const struct dra_claim *claim, const json_t *object, const char *driver, const char *pool);
 
-bool dra_claim_config_applies(const struct dra_claim_config *config, const struct dra_claim_result *result);
+/* Whether a result is a candidate; whether a MIG device that was made for a result exists, or may exist. */
+bool dra_claim_has_candidates(const struct dra_claim *claim);
+bool dra_result_has_instance(const struct dra_result *result);
+bool dra_claim_has_instances(const struct dra_claim *claim);
+
+bool dra_claim_config_applies(const struct dra_claim_config *config, const struct dra_result *result);
 
 /* How much |result| consumes of that capacity; |otherwise| if the claim does not say. */
-uint64_t dra_claim_capacity(const struct dra_claim_result *result, const char *name, uint64_t otherwise);
+uint64_t dra_claim_capacity(const struct dra_result *result, const char *name, uint64_t otherwise);
 
 /*
  * Checks of names from outside that become parts of paths and of names of CDI devices. Names of objects are checked by

@@ -25,16 +25,6 @@ static char *claim_cdi_path_of(const char *root, const char *driver, const char 
         return xasprintf("%s/%s-" CLASS "_%s.json", root, driver, uid);
 }
 
-bool dra_claim_cdi_is_file(const char *driver, const char *name)
-{
-        _free_ char *begin = claim_cdi_path_of("", driver, "");
-        const size_t length = strlen(begin) - strlen("/.json");
-        const size_t n_name = strlen(name);
-
-        return n_name > length + strlen(".json") && strncmp(name, begin + 1, length) == 0 &&
-               strcmp(name + n_name - strlen(".json"), ".json") == 0;
-}
-
 static void add_edits(struct spec_edits *to, const struct dra_edits *edits)
 {
         static const char *const read_only[] = {"ro", "nosuid", "nodev", "rbind", "rprivate", NULL};
@@ -58,13 +48,12 @@ static void add_edits(struct spec_edits *to, const struct dra_edits *edits)
         }
 }
 
-static int print_claim(
-        struct strbuf *ret, const char *driver, const struct dra_prepared_claim *claim, struct error *err)
+static int print_claim(struct strbuf *ret, const char *driver, const struct dra_claim *claim, struct error *err)
 {
         _cleanup_(spec_freep) struct spec *spec = spec_new(driver, CLASS);
 
         for (size_t i = 0; i < claim->n_results; i++) {
-                const struct dra_prepared_result *result = &claim->results[i];
+                const struct dra_result *result = &claim->results[i];
                 const struct dra_edits *edits = &result->edits;
                 const char *name = strchr(result->cdi_id, '=');
                 struct spec_edits *device = name ? spec_device(spec, name + 1) : NULL;
@@ -78,8 +67,8 @@ static int print_claim(
         return spec_print(spec, ret, err);
 }
 
-int dra_claim_cdi_write(struct cdi_files *files, const char *root, const char *driver,
-        const struct dra_prepared_claim *claim, struct error *err)
+int dra_claim_cdi_write(
+        struct cdi_files *files, const char *root, const char *driver, const struct dra_claim *claim, struct error *err)
 {
         _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
         _free_ char *path = claim_cdi_path_of(root, driver, claim->uid);
@@ -112,6 +101,13 @@ static char *uid_of(const char *name, const char *driver)
                 return uid;
         free(uid);
         return NULL;
+}
+
+bool dra_claim_cdi_is_file(const char *driver, const char *name)
+{
+        _free_ char *uid = uid_of(name, driver);
+
+        return uid;
 }
 
 void dra_claim_cdi_sweep(struct cdi_files *files, const char *root, const char *driver,

@@ -49,8 +49,8 @@ const char *dra_claim_cdi_id(
         struct arena *arena, const char *driver, const char *uid, const char *device, const char *share_id);
 
 /* Writes the file in folder |root| by cdi_files_write(); |files| may be NULL, as in the next two. */
-int dra_claim_cdi_write(struct cdi_files *files, const char *root, const char *driver,
-        const struct dra_prepared_claim *claim, struct error *err) MUST_USE;
+int dra_claim_cdi_write(struct cdi_files *files, const char *root, const char *driver, const struct dra_claim *claim,
+        struct error *err) MUST_USE;
 
 /* Whether |name|, without its folder, is the name of a file of a claim of |driver|. */
 bool dra_claim_cdi_is_file(const char *driver, const char *name);

@@ -15,7 +15,6 @@
 #include "node/dra/node.h"
 #include "node/dra/layout.h"
 #include "node/dra/registration.h"
-#include "node/dra/sockets.h"
 #include "node/ledger/claims.h"
 
 #define CLOSE_GRACE_MS UINT64_C(1000) /* for calls of kubelet's that run */
@@ -23,14 +22,11 @@
 #define NEXT_INSTANCE_MS UINT64_C(2000)
 
 struct dra_driver {
-        struct dra_driver_options options; /* its config is not kept */
         struct dra_node node;
         struct arena arena; /* of the texts of |node| */
-        struct dra_claim_pods *pods;
         struct dra_readings *readings;
-        struct dra_changes *changes;
         struct dra_allocator *allocator;
-        struct dra_status_sender *status;
+        struct dra_status_sender status;
         struct dra_prepare *prepare;
         struct dra_service *service;
         struct dra_registration *registration;
@@ -43,8 +39,6 @@ struct dra_driver {
         bool is_registered;
         bool has_slices;
         struct closing closing;
-        void (*closed)(void *data); /* may be NULL, when it is closed */
-        void *closed_data;
 };
 
 /* ---- publish devices ---- */
@@ -70,31 +64,39 @@ static bool is_of_plugin(const struct plan *plan, const char *uuid)
         return false;
 }
 
-/* The units that claims have, by admin access excepted. */
-static size_t held_units(const struct dra_record *record, struct arena *arena, const struct dra_held **ret)
+/* Adds the units and the MIG instances that claims have, but for those by admin access. */
+static void add_held(const struct dra_record *record, struct arena *arena, struct dra_options *options)
 {
-        struct dra_held *held = ARENA_ARRAY(arena, struct dra_held, dra_record_count(record) * DRA_CLAIM_RESULTS_MAX);
-        size_t count = 0;
+        size_t most = dra_record_count(record) * DRA_CLAIM_RESULTS_MAX;
+        struct dra_held *held = ARENA_ARRAY(arena, struct dra_held, most);
+        struct dra_instance *instances = ARENA_ARRAY(arena, struct dra_instance, most);
 
+        options->held = held;
+        options->instances = instances;
         for (size_t i = 0; i < dra_record_count(record); i++) {
-                const struct dra_prepared_claim *claim = dra_record_at(record, i);
+                const struct dra_claim *claim = dra_record_at(record, i);
 
-                for (size_t j = 0; j < claim->n_results; j++)
-                        if (!claim->results[j].is_admin)
-                                held[count++] = (struct dra_held){arena_strdup(arena, claim->results[j].unit),
-                                        arena_strdup(arena, claim->results[j].device)};
+                for (size_t j = 0; j < claim->n_results; j++) {
+                        const struct dra_result *result = &claim->results[j];
+                        struct dra_instance *instance = &instances[options->n_instances];
+
+                        if (!result->is_admin)
+                                held[options->n_held++] = (struct dra_held){
+                                        arena_strdup(arena, result->unit), arena_strdup(arena, result->device)};
+                        if (!dra_result_has_instance(result))
+                                continue;
+                        *instance = result->instance;
+                        instance->gpu = arena_strdup(arena, instance->gpu);
+                        instance->uuid = arena_strdup(arena, instance->uuid);
+                        options->n_instances++;
+                }
         }
-        *ret = held;
-        return count;
 }
 
 void dra_driver_put(struct dra_driver *driver, const struct plan *plan)
 {
         struct arena arena = ARENA_INIT;
-        const struct dra_record *record = driver->node.record;
-        const struct dra_instance *instances;
-        size_t n_instances = dra_record_instances(record, &arena, &instances);
-        struct dra_options options = dra_options_from(plan->config, plan->inventory, instances, n_instances, &arena);
+        struct dra_options options = dra_options_from(plan->config, plan->inventory, &arena);
         const char **devices = ARENA_ARRAY(&arena, const char *, options.n_devices + 1);
         size_t count = 0;
 
@@ -103,13 +105,13 @@ void dra_driver_put(struct dra_driver *driver, const struct plan *plan)
                         devices[count++] = options.devices[i];
         options.devices = devices;
         options.n_devices = count;
-        options.n_held = held_units(record, &arena, &options.held);
+        add_held(driver->node.record, &arena, &options);
         driver->node.plan = plan;
         driver->offer_is_old = false;
         dra_publisher_put(driver->node.publisher, plan->inventory, &options);
         arena_done(&driver->options_arena); /* of the previous options */
         driver->options_arena = arena;
-        dra_changes_go_on(driver->changes);
+        dra_allocator_go_on(driver->allocator);
 }
 
 static void on_slices(const struct error *error, void *data)
@@ -149,19 +151,20 @@ struct dra_measures dra_driver_measure(const struct dra_driver *driver)
 
 bool dra_driver_has_made(const struct dra_driver *driver, const char *gpu)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const struct dra_instance *instances;
-        size_t count = driver ? dra_record_instances(driver->node.record, &arena, &instances) : 0;
+        for (size_t i = 0; driver && i < dra_record_count(driver->node.record); i++) {
+                const struct dra_claim *claim = dra_record_at(driver->node.record, i);
 
-        for (size_t i = 0; i < count; i++)
-                if (strcmp(instances[i].gpu, gpu) == 0)
-                        return true;
+                for (size_t j = 0; j < claim->n_results; j++)
+                        if (dra_result_has_instance(&claim->results[j]) &&
+                                strcmp(claim->results[j].instance.gpu, gpu) == 0)
+                                return true;
+        }
         return false;
 }
 
 bool dra_driver_has_closed_nvml(const struct dra_driver *driver)
 {
-        return !driver || dra_changes_have_closed_nvml(driver->changes);
+        return !driver || dra_allocator_has_closed_nvml(driver->allocator);
 }
 
 /* ---- health ---- */
@@ -170,9 +173,9 @@ bool dra_driver_has_closed_nvml(const struct dra_driver *driver)
 static const struct unhealthy_unit *find_unhealthy(const struct dra_driver *driver, const struct dra_device *device)
 {
         const struct unhealthy_unit *unhealthy =
-                unit_health_find(driver->options.health, device->made ? device->made : device->uuid);
+                unit_health_find(driver->node.options.health, device->made ? device->made : device->uuid);
 
-        return unhealthy ? unhealthy : unit_health_find(driver->options.health, device->gpu->uuid);
+        return unhealthy ? unhealthy : unit_health_find(driver->node.options.health, device->gpu->uuid);
 }
 
 /* "xid-79" for "Xid 79 (…)": a value of a label. */
@@ -185,7 +188,7 @@ static const char *taint_value(struct arena *arena, const char *reason)
 
 static void set_taints(struct dra_driver *driver, struct arena *arena)
 {
-        const struct unit_health *health = driver->options.health;
+        const struct unit_health *health = driver->node.options.health;
         struct dra_taint *taints = ARENA_ARRAY(arena, struct dra_taint, health->n_unhealthy);
         const char *key = arena_printf(arena, "%s/unhealthy", driver->node.driver);
         bool evicts = driver->node.plan && driver->node.plan->config->dra.unhealthy == DRA_UNHEALTHY_NO_EXECUTE;
@@ -254,9 +257,9 @@ static void on_layout(void *data)
 {
         struct dra_driver *driver = data;
 
-        driver->options.on_offer(dra_publisher_layout(driver->node.publisher), driver->options.data);
+        driver->node.options.on_offer(dra_publisher_layout(driver->node.publisher), driver->node.options.data);
         if (!driver->has_asked_pods)
-                dra_claim_pods_ask(driver->pods);
+                dra_readings_ask_pods(driver->readings);
         driver->has_asked_pods = true;
         deferred_schedule(&driver->turn);
 }
@@ -267,7 +270,7 @@ static void driver_on_released(void *data)
         struct dra_driver *driver = data;
         const struct dra_layout *layout;
 
-        driver->options.on_released(driver->options.data);
+        driver->node.options.on_released(driver->node.options.data);
         if (driver->node.is_closing)
                 return;
         layout = dra_publisher_layout(driver->node.publisher);
@@ -278,17 +281,10 @@ static void driver_on_released(void *data)
         dra_readings_look_again(driver->readings);
 }
 
-static void on_pods_known(void *data)
-{
-        struct dra_driver *driver = data;
-
-        dra_readings_go_on(driver->readings);
-}
-
 void dra_driver_read_pods(struct dra_driver *driver)
 {
         if (driver)
-                dra_claim_pods_refresh(driver->pods);
+                dra_readings_refresh_pods(driver->readings);
 }
 
 /* ---- claims that are prepared already ---- */
@@ -305,19 +301,19 @@ static void keep_claims(const struct dra_node *node)
         size_t count = 0;
 
         for (size_t i = 0; i < dra_record_count(node->record); i++) {
-                const struct dra_prepared_claim *recorded = dra_record_at(node->record, i);
+                const struct dra_claim *recorded = dra_record_at(node->record, i);
                 struct error err;
 
-                if (recorded->state != DRA_PREPARED_DONE)
+                if (recorded->state != DRA_CLAIM_PREPARED)
                         continue;
-                dra_booking_keep(&claims[count], &arena, recorded);
-                if (dra_claim_cdi_write(node->cdi_files, node->cdi_root, node->driver, recorded, &err) < 0)
+                dra_booking_make(&claims[count], &arena, recorded);
+                if (dra_claim_cdi_write(node->options.cdi_files, node->cdi_root, node->driver, recorded, &err) < 0)
                         log_warn("the CDI file of a DRA claim cannot be written: its containers cannot be restarted",
                                 LOG_STR("claim", claims[count].name), LOG_ERR(&err));
                 if (claims[count].n_devices)
                         count++;
         }
-        ledger_keep_claims(node->ledger, claims, count);
+        ledger_keep_claims(node->options.ledger, claims, count);
         if (count)
                 log_info("DRA claims that are prepared already", LOG_UINT("claims", count));
 }
@@ -338,7 +334,7 @@ static int open_record(struct dra_node *node, const char *folder, struct error *
         if (result == DRA_RECORD_BROKEN)
                 log_error("what is prepared for DRA claims is unknown: restart the pods that use them", LOG_ERR(err));
         else if (access(path, F_OK) == 0) /* if the record was lost, its claims may still be in use */
-                dra_claim_cdi_sweep(node->cdi_files, node->cdi_root, node->driver, is_recorded, node->record);
+                dra_claim_cdi_sweep(node->options.cdi_files, node->cdi_root, node->driver, is_recorded, node->record);
         keep_claims(node);
         return 0;
 }
@@ -367,8 +363,6 @@ static void driver_free(struct dra_driver *driver)
         dra_prepare_free(driver->prepare);
         dra_allocator_free(driver->allocator);
         dra_readings_close(driver->readings);
-        dra_claim_pods_free(driver->pods);
-        dra_status_sender_free(driver->status);
         dra_record_free(driver->node.record);
         arena_done(&driver->options_arena);
         arena_done(&driver->arena);
@@ -377,13 +371,7 @@ static void driver_free(struct dra_driver *driver)
 
 static void driver_on_closed(void *data)
 {
-        struct dra_driver *driver = data;
-        void (*closed)(void *data) = driver->closed;
-        void *closed_data = driver->closed_data;
-
-        driver_free(driver);
-        if (closed)
-                closed(closed_data);
+        driver_free(data);
 }
 
 static void fill_node(struct dra_driver *driver, const struct dra_driver_options *options)
@@ -391,38 +379,23 @@ static void fill_node(struct dra_driver *driver, const struct dra_driver_options
         const struct config *config = options->config;
         _free_ char *pool = dra_pool_name(config->dra.driver_name, config->node.name);
 
-        driver->node = (struct dra_node){
-                .loop = options->loop,
-                .client = options->client,
-                .ledger = options->ledger,
-                .cdi_files = options->cdi_files,
-                .driver = arena_strdup(&driver->arena, config->dra.driver_name),
-                .pool = arena_strdup(&driver->arena, pool),
-                .cdi_root = arena_strdup(&driver->arena, config->cdi.root),
-                .repair_cdi = options->repair_cdi,
-                .rescan = options->rescan,
-                .data = options->data,
-        };
+        driver->node.options = *options;
+        driver->node.options.config = NULL;
+        driver->node.driver = arena_strdup(&driver->arena, config->dra.driver_name);
+        driver->node.pool = arena_strdup(&driver->arena, pool);
+        driver->node.cdi_root = arena_strdup(&driver->arena, config->cdi.root);
 }
 
 static void begin_preparing(struct dra_driver *driver, const struct config *config, const char *folder)
 {
         const struct dra_node *node = &driver->node;
 
-        driver->pods = dra_claim_pods_new(node, on_pods_known, driver);
-        driver->readings = dra_readings_new(node, driver->pods);
-        driver->changes = dra_changes_new(node, config);
-        driver->allocator = dra_allocator_new(node, driver->changes, driver_on_released, driver);
-        driver->status = dra_status_sender_new(node);
-        driver->prepare = dra_prepare_new(&(struct dra_prepare_options){
-                .record = node->record,
-                .driver = node->driver,
-                .readings = driver->readings,
-                .allocator = driver->allocator,
-                .status = driver->status,
-        });
+        driver->readings = dra_readings_new(node);
+        driver->allocator = dra_allocator_new(node, config, driver_on_released, driver);
+        dra_status_sender_init(&driver->status, node);
+        driver->prepare = dra_prepare_new(node, driver->readings, driver->allocator, &driver->status);
         driver->service = dra_service_new(&(struct dra_service_options){
-                .loop = node->loop,
+                .loop = node->options.loop,
                 .prepare = driver->prepare,
                 .lock_directory = folder,
         });
@@ -443,8 +416,6 @@ int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *opt
                 .data = driver,
         };
 
-        driver->options = *options;
-        driver->options.config = NULL;
         fill_node(driver, options);
         if (open_record(&driver->node, folder, err) < 0) {
                 driver_free(driver);
@@ -453,7 +424,7 @@ int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *opt
         begin_preparing(driver, options->config, folder);
         registration.service = driver->service;
         if (dra_registration_new(&driver->registration, &registration, err) < 0) {
-                dra_changes_close(driver->changes, closing_release, closing_hold(&driver->closing));
+                dra_allocator_close(driver->allocator, closing_release, closing_hold(&driver->closing));
                 driver_free(driver);
                 return error_prefix(err, "DRA");
         }
@@ -475,26 +446,19 @@ int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *opt
 /* Closes everything except the sockets. Claims that are being prepared are refused, and thereby taken back. */
 static void close_parts(struct dra_driver *driver)
 {
-        dra_changes_refuse(driver->changes);
         dra_readings_refuse(driver->readings);
         dra_allocator_refuse(driver->allocator);
         driver->node.is_closing = true;
-        driver->pods = dra_claim_pods_free(driver->pods);
-        dra_status_sender_cancel(driver->status);
+        dra_status_sender_cancel(&driver->status);
         driver->node.publisher = dra_publisher_close(driver->node.publisher);
-        dra_changes_close(driver->changes, closing_release, closing_hold(&driver->closing));
+        dra_allocator_close(driver->allocator, closing_release, closing_hold(&driver->closing));
         deferred_close(&driver->turn, &driver->closing);
 }
 
-void dra_driver_close(struct dra_driver *driver, void (*closed)(void *data), void *data)
+void dra_driver_close(struct dra_driver *driver)
 {
-        if (!driver) {
-                if (closed)
-                        closed(data);
+        if (!driver)
                 return;
-        }
-        driver->closed = closed;
-        driver->closed_data = data;
         close_parts(driver);
         dra_registration_close(driver->registration, CLOSE_GRACE_MS, closing_release, closing_hold(&driver->closing));
         closing_end(&driver->closing, driver_on_closed, driver);

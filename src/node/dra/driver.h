@@ -15,31 +15,10 @@
  */
 #pragma once
 
-#include <uv.h>
-
-#include "node/cdi/files.h"
-#include "node/dra/layout.h"
+#include "node/dra/node.h"
 #include "node/dra/prepare.h"
-#include "gpu/unit_health.h"
-#include "net/kube/client.h"
-#include "node/ledger/ledger.h"
-#include "plan/plan.h"
 
 struct dra_driver;
-
-struct dra_driver_options {
-        uv_loop_t *loop;
-        struct kube_client *client; /* outlives the driver, like the ledger, |health| and |cdi_files| */
-        struct ledger *ledger;
-        const struct unit_health *health;
-        struct cdi_files *cdi_files;
-        const struct config *config;    /* names and folders of it are copied */
-        void (*repair_cdi)(void *data); /* node/dra/node.h, as |rescan| */
-        void (*rescan)(void *data);
-        void (*on_released)(void *data); /* a claim holds nothing any more: its GPU may go to the device plugin */
-        void (*on_offer)(const struct dra_layout *layout, void *data); /* another layout is offered */
-        void *data;
-};
 
 /* True if DRA is enabled, or if claims are prepared that still have to be released. */
 bool dra_driver_is_needed(const struct config *config);
@@ -69,7 +48,7 @@ bool dra_driver_has_closed_nvml(const struct dra_driver *driver);
  */
 void dra_driver_health_changed(struct dra_driver *driver);
 
-/* Asks the API server again which pods use the prepared claims: node/dra/claim_pods.h. Accepts NULL. */
+/* Asks the API server again which pods use the prepared claims: node/dra/reading.h. Accepts NULL. */
 void dra_driver_read_pods(struct dra_driver *driver);
 
 struct dra_measures {
@@ -86,10 +65,9 @@ struct dra_measures dra_driver_measure(const struct dra_driver *driver);
 
 /*
  * Closes the driver: kubelet calls another instance, or gets errors. Claims that are being prepared are undone;
- * prepared claims and the ResourceSlices stay. |closed| (may be NULL) is called from the loop, or at once if |driver|
- * is NULL.
+ * prepared claims and the ResourceSlices stay. Accepts NULL.
  */
-void dra_driver_close(struct dra_driver *driver, void (*closed)(void *data), void *data);
+void dra_driver_close(struct dra_driver *driver);
 
 /*
  * Closes the driver of an agent that ends. If another agent waits, its driver answers kubelet's calls at once, so that

@@ -11,7 +11,6 @@ struct dra_health_stream {
         uv_timer_t timer;
         uint64_t resend_ms;
         struct list watchers;
-        size_t n_watchers;
         struct rpc_message *packed; /* NULL: no list is known yet */
 };
 
@@ -38,7 +37,7 @@ static void on_watcher_ended(struct rpc_call *call UNUSED, void *data)
 
         list_remove(&watcher->link);
         free(watcher);
-        if (--stream->n_watchers == 0)
+        if (list_is_empty(&stream->watchers))
                 uv_timer_stop(&stream->timer);
 }
 
@@ -79,7 +78,7 @@ static void on_resend(uv_timer_t *timer)
 
 static void send_to_all(struct dra_health_stream *stream)
 {
-        if (stream->n_watchers == 0)
+        if (list_is_empty(&stream->watchers))
                 return;
         uv_timer_start(&stream->timer, on_resend, stream->resend_ms, stream->resend_ms);
         for_each_watcher(stream, health_stream_send_list);
@@ -105,18 +104,12 @@ void dra_health_stream_add(struct dra_health_stream *stream, struct rpc_call *ca
         watcher->stream = stream;
         watcher->call = call;
         list_append(&stream->watchers, &watcher->link);
-        stream->n_watchers++;
         rpc_call_on_ended(call, on_watcher_ended, watcher);
         if (!stream->packed)
                 return;
         rpc_call_send_latest(call, stream->packed);
         if (!uv_is_active((uv_handle_t *)&stream->timer))
                 uv_timer_start(&stream->timer, on_resend, stream->resend_ms, stream->resend_ms);
-}
-
-size_t dra_health_stream_watchers(const struct dra_health_stream *stream)
-{
-        return stream->n_watchers;
 }
 
 static void end_watcher(struct watcher *watcher)

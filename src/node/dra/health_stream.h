@@ -26,7 +26,6 @@ struct dra_health_device {
         const char *device_name;
         enum dra_health_status status;
         int64_t updated_unix_s;
-        int64_t timeout_s;   /* 0: kubelet's 30 s */
         const char *message; /* shown from 1.36 on; NULL: none */
 };
 
@@ -40,8 +39,6 @@ void dra_health_stream_set(struct dra_health_stream *stream, const struct dra_he
 
 /* Adds a call of NodeWatchResources; for its handler. */
 void dra_health_stream_add(struct dra_health_stream *stream, struct rpc_call *call);
-
-size_t dra_health_stream_watchers(const struct dra_health_stream *stream);
 
 /* Ends the calls with OK; kubelet opens another one. */
 void dra_health_stream_end_all(struct dra_health_stream *stream);

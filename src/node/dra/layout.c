@@ -11,8 +11,10 @@
 
 #include "base/macro.h"
 #include "node/dra/candidates.h"
-#include "plan/share.h"
+#include "net/kube/version.h"
 #include "plan/capability.h"
+#include "plan/plan.h"
+#include "plan/share.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define TIMESLICE_SUFFIX "-timeslice"
@@ -135,28 +137,20 @@ static bool is_ours_to_offer(const struct builder *builder, const struct gpu *gp
         return false;
 }
 
-/* NULL: nothing is known of MIG on it. */
-static const struct dra_mig_gpu *mig_of(const struct builder *builder, const struct gpu *gpu)
+static bool may_change(const struct builder *builder, const struct gpu *gpu)
 {
-        const struct dra_options *options = builder->options;
-
-        for (size_t i = 0; i < options->n_mig_gpus; i++)
-                if (strcmp(options->mig_gpus[i].uuid, gpu->uuid) == 0)
-                        return &options->mig_gpus[i];
-        return NULL;
+        return gpu->n_mig_instance_profiles > 0 && builder->options->config.dynamic_mig && !builder->layout->is_safe;
 }
 
-static bool may_change(const struct builder *builder, const struct dra_mig_gpu *geometry)
+/* If the MIG geometry cannot be read, instances of ours are known by their recorded MIG device. */
+static bool was_made_by_us(const struct dra_options *options, const struct gpu *gpu, const struct mig_device *mig)
 {
-        return geometry && geometry->n_profiles > 0 && builder->options->config.dynamic_mig &&
-               !builder->layout->is_safe;
-}
-
-static bool was_made_by_us(const struct dra_mig_gpu *geometry, unsigned int gpu_instance)
-{
-        for (size_t i = 0; geometry && i < geometry->n_instances; i++)
-                if (geometry->instances[i].at.gpu_instance == gpu_instance)
-                        return geometry->instances[i].is_ours;
+        for (size_t i = 0; i < gpu->n_mig_placed; i++)
+                if (gpu->mig_placed[i].gpu_instance == mig->gpu_instance)
+                        return dra_instance_placed(options, gpu, &gpu->mig_placed[i]);
+        for (size_t i = 0; gpu->mig_geometry_failure && i < options->n_instances; i++)
+                if (options->instances[i].uuid && strcmp(options->instances[i].uuid, mig->uuid) == 0)
+                        return true;
         return false;
 }
 
@@ -174,26 +168,22 @@ static bool needs_counters(const struct builder *builder)
 }
 
 static void add_mig_device(struct builder *builder, struct dra_counters *counters, const struct gpu *gpu,
-        size_t position, const char *gpu_name, const struct mig_device *mig)
+        const char *gpu_name, const struct mig_device *mig)
 {
         const char *profile = mig->profile ? dra_profile_name(builder->arena, mig->profile) : "";
-        struct dra_unit unit = {.gpu = gpu,
-                .position = position,
-                .mig = mig,
+        struct dra_unit unit = {.whole = {.uuid = mig->uuid, .gpu = gpu, .mig = mig},
                 .total_mib = share_memory_of(builder->options->config.memory_mib, gpu, mig) / MIB,
                 .attributes = mig->attributes};
-        struct dra_counter *counter;
+        struct dra_counters own = {0};
 
-        unit.name = arena_printf(builder->arena, "%s-mig-%s%sgi%u-ci%u", gpu_name, profile, *profile ? "-" : "",
+        unit.whole.name = arena_printf(builder->arena, "%s-mig-%s%sgi%u-ci%u", gpu_name, profile, *profile ? "-" : "",
                 mig->gpu_instance, mig->compute_instance);
         if (needs_counters(builder)) {
-                counter = ARENA_NEW(builder->arena, struct dra_counter);
-                *counter = (struct dra_counter){
-                        .name = arena_printf(builder->arena, "gi%u-ci%u", mig->gpu_instance, mig->compute_instance),
-                        .value = 1};
-                unit.consumes = counter;
-                unit.n_consumes = 1;
-                if (!dra_counters_add(counters, counter->name, counter->value)) {
+                (void)dra_counters_add(
+                        &own, arena_printf(builder->arena, "gi%u-ci%u", mig->gpu_instance, mig->compute_instance), 1);
+                unit.whole.consumes = dra_counters_keep(builder->arena, &own);
+                unit.whole.n_consumes = own.count;
+                if (!dra_counters_add(counters, own.items[0].name, 1)) {
                         note(builder, mig->uuid, "not offered: a GPU can have no more counters");
                         return;
                 }
@@ -202,18 +192,17 @@ static void add_mig_device(struct builder *builder, struct dra_counters *counter
 }
 
 static void add_whole_gpu(struct builder *builder, struct dra_counters *counters, const struct gpu *gpu,
-        size_t position, const char *gpu_name, bool has_candidates)
+        const char *gpu_name, bool has_candidates)
 {
-        struct dra_unit unit = {.gpu = gpu,
-                .position = position,
-                .name = gpu_name,
-                .total_mib = share_memory_of(builder->options->config.memory_mib, gpu, NULL) / MIB};
-
         if (!has_candidates && needs_counters(builder))
                 (void)dra_counters_add(counters, "unit", 1);
-        unit.consumes = dra_counters_keep(builder->arena, counters);
-        unit.n_consumes = counters->count;
-        dra_units_add(&builder->units, unit);
+        dra_units_add(&builder->units,
+                (struct dra_unit){.whole = {.name = gpu_name,
+                                          .uuid = gpu->uuid,
+                                          .gpu = gpu,
+                                          .consumes = dra_counters_keep(builder->arena, counters),
+                                          .n_consumes = counters->count},
+                        .total_mib = share_memory_of(builder->options->config.memory_mib, gpu, NULL) / MIB});
 }
 
 static void add_counter_set(
@@ -228,15 +217,14 @@ static void add_counter_set(
                 .counters = dra_counters_keep(builder->arena, counters),
                 .n_counters = counters->count};
         for (size_t i = first; i < builder->units.count; i++)
-                if (builder->units.items[i].n_consumes > 0)
-                        builder->units.items[i].set = set;
+                if (builder->units.items[i].whole.n_consumes > 0)
+                        builder->units.items[i].whole.counter_set = set;
 }
 
-static void layout_add_gpu(struct builder *builder, size_t position)
+static void layout_add_gpu(struct builder *builder, const struct gpu *gpu)
 {
-        const struct gpu *gpu = &builder->layout->inventory->gpus[position];
-        const struct dra_mig_gpu *geometry = mig_of(builder, gpu);
-        bool has_candidates = may_change(builder, geometry);
+        const struct dra_options *options = builder->options;
+        bool has_candidates = may_change(builder, gpu);
         struct dra_counters counters = {0};
         size_t first = builder->units.count;
         const char *name;
@@ -246,16 +234,16 @@ static void layout_add_gpu(struct builder *builder, size_t position)
                 return;
         }
         name = arena_printf(builder->arena, "gpu-%u", builder->by_minor ? (unsigned int)gpu->minor : gpu->index);
-        if (builder->options->config.dynamic_mig && gpu->mig_geometry_failure)
+        if (options->config.dynamic_mig && gpu->mig_geometry_failure)
                 note(builder, gpu->uuid,
                         arena_printf(builder->arena, "no MIG devices are made on it: %s", gpu->mig_geometry_failure));
         if (has_candidates && !gpu->is_withdrawn)
-                dra_candidates(&builder->units, &counters, geometry, gpu, position, name);
+                dra_candidates(&builder->units, &counters, options, gpu, name);
         if (!gpu->mig_enabled && !gpu->is_withdrawn)
-                add_whole_gpu(builder, &counters, gpu, position, name, has_candidates);
+                add_whole_gpu(builder, &counters, gpu, name, has_candidates);
         for (size_t i = 0; gpu->mig_enabled && i < gpu->n_mig_devices; i++)
-                if (!gpu->mig_devices[i].is_withdrawn && !was_made_by_us(geometry, gpu->mig_devices[i].gpu_instance))
-                        add_mig_device(builder, &counters, gpu, position, name, &gpu->mig_devices[i]);
+                if (!gpu->mig_devices[i].is_withdrawn && !was_made_by_us(options, gpu, &gpu->mig_devices[i]))
+                        add_mig_device(builder, &counters, gpu, name, &gpu->mig_devices[i]);
         add_counter_set(builder, &counters, name, first);
         if (builder->units.count == first)
                 note(builder, gpu->uuid,
@@ -275,19 +263,21 @@ static unsigned int media_of(const struct dra_unit *unit)
 /* Order: MIG devices and candidates from small to large, then GPUs; within each, by the position of the GPU. */
 static int compare_units(const void *first, const void *second)
 {
-        const struct dra_unit *a = first;
-        const struct dra_unit *b = second;
+        const struct dra_unit *of_a = first;
+        const struct dra_unit *of_b = second;
+        const struct dra_device *a = &of_a->whole;
+        const struct dra_device *b = &of_b->whole;
         int order = ORDER(!a->mig && !a->profile, !b->mig && !b->profile);
 
         if (order == 0 && (a->mig || a->profile)) {
-                order = ORDER(a->total_mib, b->total_mib);
-                order = order ? order : ORDER(a->attributes.multiprocessors, b->attributes.multiprocessors);
-                order = order ? order : ORDER(media_of(a), media_of(b));
+                order = ORDER(of_a->total_mib, of_b->total_mib);
+                order = order ? order : ORDER(of_a->attributes.multiprocessors, of_b->attributes.multiprocessors);
+                order = order ? order : ORDER(media_of(of_a), media_of(of_b));
         }
-        order = order ? order : ORDER(a->position, b->position);
+        order = order ? order : ORDER(a->gpu, b->gpu);
         if (order == 0 && a->profile && b->profile) {
                 order = ORDER(a->profile->id, b->profile->id);
-                order = order ? order : ORDER(a->rank, b->rank);
+                order = order ? order : ORDER(of_a->rank, of_b->rank);
         }
         if (order == 0 && a->mig && b->mig) {
                 order = ORDER(a->mig->gpu_instance, b->mig->gpu_instance);
@@ -299,39 +289,27 @@ static int compare_units(const void *first, const void *second)
 /* ---- devices ---- */
 
 static void layout_add_device(struct builder *builder, const struct dra_unit *unit, enum dra_device_kind kind,
-        const char *suffix, unsigned int share, const struct dra_capacity *capacities, size_t n_capacities)
+        const char *suffix, const struct dra_capacity *capacities, size_t n_capacities)
 {
         struct dra_layout *layout = builder->layout;
-        const char *name = arena_printf(builder->arena, "%s%s", unit->name, suffix);
+        struct dra_device device = unit->whole;
         struct dra_capacity *kept;
 
-        if (strlen(name) >= DRA_DEVICE_NAME_SIZE) {
-                note(builder, name, "not offered: the name is too long");
+        device.name = arena_printf(builder->arena, "%s%s", unit->whole.name, suffix);
+        if (strlen(device.name) >= DRA_DEVICE_NAME_SIZE) {
+                note(builder, device.name, "not offered: the name is too long");
                 return;
         }
-        builder->devices = layout_grow(
-                builder->arena, builder->devices, layout->n_devices, &builder->room, sizeof(*builder->devices));
         kept = ARENA_ARRAY(builder->arena, struct dra_capacity, n_capacities);
         if (n_capacities > 0)
                 memcpy(kept, capacities, n_capacities * sizeof(*kept));
-        builder->devices[layout->n_devices++] = (struct dra_device){
-                .name = name,
-                .kind = kind,
-                .uuid = unit->mig ? unit->mig->uuid : unit->gpu->uuid,
-                .gpu = unit->gpu,
-                .position = unit->position,
-                .mig = unit->mig,
-                .profile = unit->profile,
-                .start = unit->start,
-                .made = unit->made,
-                .share = share,
-                .allows_multiple = kind == DRA_DEVICE_SHARED || kind == DRA_DEVICE_TIMESLICE,
-                .capacities = kept,
-                .n_capacities = n_capacities,
-                .counter_set = unit->n_consumes > 0 ? unit->set : NULL,
-                .consumes = unit->consumes,
-                .n_consumes = unit->n_consumes,
-        };
+        device.kind = kind;
+        device.allows_multiple = kind == DRA_DEVICE_SHARED || kind == DRA_DEVICE_TIMESLICE;
+        device.capacities = kept;
+        device.n_capacities = n_capacities;
+        builder->devices = layout_grow(
+                builder->arena, builder->devices, layout->n_devices, &builder->room, sizeof(*builder->devices));
+        builder->devices[layout->n_devices++] = device;
 }
 
 static void add_whole(struct builder *builder, const struct dra_unit *unit)
@@ -347,12 +325,12 @@ static void add_whole(struct builder *builder, const struct dra_unit *unit)
                 {.name = "ofaEngines", .value = of->ofas},
         };
         enum dra_device_kind kind =
-                unit->profile ? DRA_DEVICE_MIG_CANDIDATE : (unit->mig ? DRA_DEVICE_MIG : DRA_DEVICE_WHOLE);
+                unit->whole.profile ? DRA_DEVICE_MIG_CANDIDATE : (unit->whole.mig ? DRA_DEVICE_MIG : DRA_DEVICE_WHOLE);
 
         if (kind == DRA_DEVICE_WHOLE)
-                layout_add_device(builder, unit, kind, "", 0, capacities, unit->total_mib > 0 ? 1 : 0);
+                layout_add_device(builder, unit, kind, "", capacities, unit->total_mib > 0 ? 1 : 0);
         else
-                layout_add_device(builder, unit, kind, "", 0, capacities, ARRAY_SIZE(capacities));
+                layout_add_device(builder, unit, kind, "", capacities, ARRAY_SIZE(capacities));
 }
 
 /*
@@ -364,7 +342,7 @@ static uint64_t usable_mib(const struct dra_options *options, const struct dra_u
         const struct mig_attributes *of = &unit->attributes;
         uint64_t reserve = options->config.has_memory_reserve
                                    ? options->config.memory_reserve_mib
-                                   : share_estimated_reserve_mib(unit->gpu, unit->mig != NULL);
+                                   : share_estimated_reserve_mib(unit->whole.gpu, unit->whole.mig != NULL);
         uint64_t usable = unit->total_mib > reserve ? unit->total_mib - reserve : 0;
 
         return of->compute_slices > 0 && of->compute_slices < of->gpu_slices
@@ -374,7 +352,7 @@ static uint64_t usable_mib(const struct dra_options *options, const struct dra_u
 
 static unsigned int layout_clients_of(const struct builder *builder, const struct dra_unit *unit)
 {
-        const struct unit of = {.gpu = unit->gpu, .mig = unit->mig};
+        const struct unit of = {.gpu = unit->whole.gpu, .mig = unit->whole.mig};
 
         return capability_clients(&of, builder->layout->inventory->driver_version);
 }
@@ -384,7 +362,7 @@ static const char *mps_obstacle(const struct builder *builder, const struct dra_
 {
         if (unit->total_mib == 0)
                 return "not offered by MPS: NVML does not report its memory; set memory of the section dra";
-        if (capability_is_before_volta(unit->gpu))
+        if (capability_is_before_volta(unit->whole.gpu))
                 return "not offered by MPS: GPUs before Volta hold no limits";
         if (usable_mib(builder->options, unit) / parts <= SHARE_LEAST_MIB)
                 return "not offered by MPS: too little memory";
@@ -416,10 +394,10 @@ static void add_shared(struct builder *builder, const struct dra_unit *unit)
         uint64_t preset = options->config.default_memory_mib ? options->config.default_memory_mib : usable / 8;
 
         if (obstacle) {
-                note(builder, unit->mig ? unit->mig->uuid : unit->gpu->uuid, obstacle);
+                note(builder, unit->whole.uuid, obstacle);
                 return;
         }
-        layout_add_device(builder, unit, DRA_DEVICE_SHARED, "-shared", 0,
+        layout_add_device(builder, unit, DRA_DEVICE_SHARED, "-shared",
                 (const struct dra_capacity[]){
                         {.name = DRA_CAPACITY_MEMORY,
                                 .value = usable * MIB,
@@ -441,7 +419,7 @@ static void add_timeslice(struct builder *builder, const struct dra_unit *unit)
         struct dra_capacity slots = capacity_for_many(DRA_CAPACITY_SLOTS, MAX(1U, builder->options->config.slots), 1);
 
         slots.step = 0; /* several slots would give no more time */
-        layout_add_device(builder, unit, DRA_DEVICE_TIMESLICE, TIMESLICE_SUFFIX, 0, &slots, 1);
+        layout_add_device(builder, unit, DRA_DEVICE_TIMESLICE, TIMESLICE_SUFFIX, &slots, 1);
 }
 
 /* Adds static shares; if the unit cannot have so many, it is offered as a whole. */
@@ -451,7 +429,7 @@ static void layout_add_shares(struct builder *builder, const struct dra_unit *un
         const char *obstacle = mps_obstacle(builder, unit, shares);
 
         if (obstacle) {
-                note(builder, unit->mig ? unit->mig->uuid : unit->gpu->uuid, obstacle);
+                note(builder, unit->whole.uuid, obstacle);
                 add_whole(builder, unit);
                 return;
         }
@@ -464,7 +442,7 @@ static void layout_add_shares(struct builder *builder, const struct dra_unit *un
                         {.name = DRA_CAPACITY_CLIENTS, .value = layout_clients_of(builder, unit) / shares},
                 };
 
-                layout_add_device(builder, unit, DRA_DEVICE_SHARE, arena_printf(builder->arena, "-share-%u", k), k,
+                layout_add_device(builder, unit, DRA_DEVICE_SHARE, arena_printf(builder->arena, "-share-%u", k),
                         capacities, ARRAY_SIZE(capacities));
         }
 }
@@ -489,7 +467,7 @@ static enum dra_device_kind form_of_name(const char *device)
 static const char *find_held(const struct dra_options *options, const struct dra_unit *unit)
 {
         for (size_t i = 0; i < options->n_held; i++)
-                if (strcmp(options->held[i].uuid, unit->mig ? unit->mig->uuid : unit->gpu->uuid) == 0)
+                if (strcmp(options->held[i].uuid, unit->whole.uuid) == 0)
                         return options->held[i].device;
         return NULL;
 }
@@ -514,7 +492,7 @@ static bool offers(const struct builder *builder, const struct dra_unit *unit, e
 {
         const struct dra_options *options = builder->options;
 
-        if (unit->profile)
+        if (unit->whole.profile)
                 return kind == DRA_DEVICE_WHOLE;
         if (builder->layout->one_form)
                 return kind == one_form_of(builder, unit);
@@ -535,10 +513,11 @@ static void add_devices(struct builder *builder)
                 if (offers(builder, &units[i], DRA_DEVICE_TIMESLICE))
                         add_timeslice(builder, &units[i]);
         for (size_t i = 0; i < count; i++)
-                if ((units[i].profile || units[i].mig) && offers(builder, &units[i], DRA_DEVICE_WHOLE))
+                if ((units[i].whole.profile || units[i].whole.mig) && offers(builder, &units[i], DRA_DEVICE_WHOLE))
                         add_whole(builder, &units[i]);
         for (size_t i = count; i > 0; i--)
-                if (!units[i - 1].profile && !units[i - 1].mig && offers(builder, &units[i - 1], DRA_DEVICE_WHOLE))
+                if (!units[i - 1].whole.profile && !units[i - 1].whole.mig &&
+                        offers(builder, &units[i - 1], DRA_DEVICE_WHOLE))
                         add_whole(builder, &units[i - 1]);
 }
 
@@ -586,7 +565,7 @@ const struct dra_layout *dra_layout_build(
                 set_one_form(&builder);
         for (size_t i = 0; inventory->platform == PLATFORM_NVML && i < inventory->n_gpus; i++)
                 if (is_ours_to_offer(&builder, &inventory->gpus[i]))
-                        layout_add_gpu(&builder, i);
+                        layout_add_gpu(&builder, &inventory->gpus[i]);
         if (builder.units.count > 0)
                 qsort(builder.units.items, builder.units.count, sizeof(*builder.units.items), compare_units);
         if (layout->is_safe)
@@ -617,4 +596,28 @@ const struct dra_capacity *dra_device_capacity(const struct dra_device *device, 
                 if (strcmp(device->capacities[i].name, name) == 0)
                         return &device->capacities[i];
         return NULL;
+}
+
+/* ---- options ---- */
+
+struct dra_options dra_options_from(const struct config *config, const struct inventory *inventory, struct arena *arena)
+{
+        struct dra_options options = {.config = config->dra, .features = {true, true, true}};
+        const char **devices = ARENA_ARRAY(arena, const char *, inventory->n_gpus + 1);
+
+        for (size_t i = 0; i < inventory->n_gpus; i++)
+                if (plan_is_for_dra(config, inventory, &inventory->gpus[i]))
+                        devices[options.n_devices++] = inventory->gpus[i].uuid;
+        options.devices = devices;
+        return options;
+}
+
+bool dra_release_forgets_shares(const char *git_version)
+{
+        struct kube_version version;
+
+        if (!git_version || !kube_version_read(&version, git_version))
+                return true;
+        /* Where the correction was backported, a later minor release before its first patch need not have it. */
+        return !kube_version_is_since(&version, 1, version.minor > 36 ? 37 : 36, version.minor > 36 ? 0 : 2);
 }

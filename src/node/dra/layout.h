@@ -106,13 +106,6 @@ struct dra_counter_set {
         size_t n_counters;
 };
 
-/* An existing GPU instance. */
-struct dra_mig_instance {
-        struct mig_placed at;
-        bool is_ours;     /* made by Prepare: the candidate is the device, not its MIG device */
-        const char *uuid; /* of its MIG device, if it is ours and known; else NULL */
-};
-
 /* The GPU instance that a candidate stands for: it does not exist, or not any more; it may exist; it exists. */
 enum dra_instance_state { DRA_INSTANCE_NONE, DRA_INSTANCE_MAKING, DRA_INSTANCE_MADE };
 
@@ -123,15 +116,6 @@ struct dra_instance {
         unsigned int start;
         enum dra_instance_state state;
         const char *uuid; /* MADE: of its MIG device; else NULL */
-};
-
-/* The known facts about MIG on one GPU in MIG mode. */
-struct dra_mig_gpu {
-        const char *uuid;
-        const struct mig_instance_profile *profiles; /* none: nothing can be made */
-        size_t n_profiles;
-        const struct dra_mig_instance *instances;
-        size_t n_instances;
 };
 
 /* The fields that the API server keeps when they are written: read back by node/dra/publish.h. */
@@ -156,8 +140,9 @@ struct dra_options {
         const struct dra_held *held; /* units that keep their form where each has one */
         size_t n_held;
         struct dra_features features;
-        const struct dra_mig_gpu *mig_gpus; /* also without dynamic MIG: what is ours is known by it */
-        size_t n_mig_gpus;
+        /* Made for claims. One that exists stays a candidate, and its MIG device is not offered as a device of its own. */
+        const struct dra_instance *instances;
+        size_t n_instances;
 };
 
 #define DRA_OPTIONS_DEFAULT                                                                                            \
@@ -180,12 +165,10 @@ struct dra_device {
         enum dra_device_kind kind;
         const char *uuid;                           /* of the unit: MIG device or GPU; of a candidate, its GPU */
         const struct gpu *gpu;                      /* of a MIG device or candidate: its parent */
-        size_t position;                            /* of |gpu| in the inventory */
         const struct mig_device *mig;               /* the unit is this MIG device; NULL: the GPU, or a candidate */
         const struct mig_instance_profile *profile; /* of a candidate, else NULL */
         unsigned int start;                         /* of a candidate: its first memory slice */
         const char *made;                           /* of a candidate: the MIG device that is made of it now, or NULL */
-        unsigned int share;                         /* DRA_DEVICE_SHARE: K */
         bool allows_multiple; /* many claims may have it, each a share with its own consumedCapacity */
         const struct dra_capacity *capacities;
         size_t n_capacities;
@@ -220,15 +203,11 @@ const struct dra_device *dra_layout_find(const struct dra_layout *layout, const 
 /* The capacity of |device| with this name, or NULL. */
 const struct dra_capacity *dra_device_capacity(const struct dra_device *device, const char *name);
 
-/* ---- where the options come from (options.c) ---- */
+/* ---- where the options come from ---- */
 
-/*
- * With all features. Lists are in |arena| and borrow from the inventory and from |instances|, which claims have; where
- * DRA is off, the list of GPUs is empty. A GPU instance that exists is one of |instances| if it has the placement, and,
- * if that is known, the MIG device.
- */
-struct dra_options dra_options_from(const struct config *config, const struct inventory *inventory,
-        const struct dra_instance *instances, size_t n_instances, struct arena *arena);
+/* With all features. The list of GPUs is in |arena| and borrows from the inventory; where DRA is off, it is empty. */
+struct dra_options dra_options_from(
+        const struct config *config, const struct inventory *inventory, struct arena *arena);
 
 /*
  * Schedulers of some releases do something wrong with devices as ours are. The agent knows the API server's release;

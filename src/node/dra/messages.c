@@ -5,7 +5,7 @@
 #include <dra.pb-c.h>
 
 #include "base/text.h"
-#include "node/dra/claim.h"
+#include "node/dra/service.h"
 #include "net/kube/object.h"
 #include "node/kubelet/protobuf.h"
 
@@ -25,19 +25,19 @@ static int messages_check_claim(const Dra__Claim *claim, struct error *err)
         return 0;
 }
 
-int dra_messages_claims(const struct dra_service_claim **ret_claims, size_t *ret_count, struct arena *arena,
-        const uint8_t *bytes, size_t size, struct error *err)
+int dra_messages_claims(struct dra_claim **ret_claims, size_t *ret_count, struct arena *arena, const uint8_t *bytes,
+        size_t size, struct error *err)
 {
         const Dra__ClaimsRequest *request = (const Dra__ClaimsRequest *)(const void *)protobuf_unpack(
                 &dra__claims_request__descriptor, arena, REQUEST_MEMORY, bytes, size, err);
-        struct dra_service_claim *claims;
+        struct dra_claim *claims;
 
         if (!request)
                 return -1;
         if (request->n_claims > DRA_SERVICE_CLAIMS_MAX)
                 return error_set(err, ERROR_EXHAUSTED, "%zu claims in one request, at most %zu", request->n_claims,
                         DRA_SERVICE_CLAIMS_MAX);
-        claims = ARENA_ARRAY(arena, struct dra_service_claim, request->n_claims);
+        claims = ARENA_ARRAY(arena, struct dra_claim, request->n_claims);
         for (size_t i = 0; i < request->n_claims; i++) {
                 const Dra__Claim *claim = request->claims[i];
 
@@ -46,7 +46,7 @@ int dra_messages_claims(const struct dra_service_claim **ret_claims, size_t *ret
                 for (size_t k = 0; k < i; k++)
                         if (strcmp(claims[k].uid, claim->uid) == 0)
                                 return error_set(err, ERROR_INVALID, "claim %s: twice in one request", claim->uid);
-                claims[i] = (struct dra_service_claim){claim->namespace_, claim->uid, claim->name};
+                claims[i] = (struct dra_claim){.namespace = claim->namespace_, .uid = claim->uid, .name = claim->name};
         }
         *ret_claims = claims;
         *ret_count = request->n_claims;
@@ -61,47 +61,40 @@ static char *clean_copy(struct arena *arena, const char *text)
         return copy;
 }
 
-static char **clean_copies(struct arena *arena, const char *const *texts, size_t count)
-{
-        char **copies = ARENA_ARRAY(arena, char *, count);
-
-        for (size_t i = 0; i < count; i++)
-                copies[i] = clean_copy(arena, texts[i]);
-        return copies;
-}
-
-static Dra__Device *messages_make_device(
-        struct arena *arena, const struct dra_service_device *device, bool has_share_ids)
+static Dra__Device *messages_make_device(struct arena *arena, const struct dra_result *result, bool has_share_ids)
 {
         Dra__Device *made = ARENA_NEW(arena, Dra__Device);
 
         dra__device__init(made);
-        made->n_request_names = device->n_request_names;
-        made->request_names = clean_copies(arena, device->request_names, device->n_request_names);
-        made->pool_name = clean_copy(arena, device->pool_name);
-        made->device_name = clean_copy(arena, device->device_name);
-        made->n_cdi_device_ids = device->n_cdi_device_ids;
-        made->cdi_device_ids = clean_copies(arena, device->cdi_device_ids, device->n_cdi_device_ids);
+        made->n_request_names = 1;
+        made->request_names = ARENA_ARRAY(arena, char *, 1);
+        made->request_names[0] = clean_copy(arena, result->request);
+        made->pool_name = clean_copy(arena, result->pool);
+        made->device_name = clean_copy(arena, result->device);
+        made->cdi_device_ids = ARENA_ARRAY(arena, char *, 2);
+        if (result->unit_cdi_id)
+                made->cdi_device_ids[made->n_cdi_device_ids++] = clean_copy(arena, result->unit_cdi_id);
+        made->cdi_device_ids[made->n_cdi_device_ids++] = clean_copy(arena, result->cdi_id);
         if (has_share_ids)
-                made->share_id = clean_copy(arena, device->share_id);
+                made->share_id = clean_copy(arena, result->share_id);
         return made;
 }
 
-ProtobufCMessage *dra_messages_prepared(struct arena *arena, const char *uid, const char *error,
-        const struct dra_service_device *devices, size_t n_devices, bool has_share_ids)
+ProtobufCMessage *dra_messages_prepared(
+        struct arena *arena, const struct dra_claim *claim, const char *error, bool has_share_ids)
 {
         Dra__PrepareEntry *entry = ARENA_NEW(arena, Dra__PrepareEntry);
         Dra__PrepareResult *result = ARENA_NEW(arena, Dra__PrepareResult);
 
         dra__prepare_entry__init(entry);
         dra__prepare_result__init(result);
-        entry->key = clean_copy(arena, uid);
+        entry->key = clean_copy(arena, claim->uid);
         entry->value = result;
         result->error = clean_copy(arena, error);
-        result->n_devices = n_devices;
-        result->devices = ARENA_ARRAY(arena, Dra__Device *, n_devices);
-        for (size_t i = 0; i < n_devices; i++)
-                result->devices[i] = messages_make_device(arena, &devices[i], has_share_ids);
+        result->devices = ARENA_ARRAY(arena, Dra__Device *, claim->n_results);
+        for (; !error && result->n_devices < claim->n_results; result->n_devices++)
+                result->devices[result->n_devices] =
+                        messages_make_device(arena, &claim->results[result->n_devices], has_share_ids);
         return &entry->base;
 }
 
@@ -167,7 +160,6 @@ struct rpc_message *dra_messages_health(const struct dra_health_device *devices,
                 health->device->device_name = clean_copy(&arena, devices[i].device_name);
                 health->health = (Dra__HealthStatus)devices[i].status;
                 health->last_updated_time = devices[i].updated_unix_s;
-                health->health_check_timeout_seconds = devices[i].timeout_s;
                 health->message = cut_message(&arena, devices[i].message);
         }
         return protobuf_pack(&response.base);

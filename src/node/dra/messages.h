@@ -12,19 +12,22 @@
 #include <stdbool.h>
 
 #include "base/alloc.h"
+#include "node/dra/claim.h"
 #include "node/dra/health_stream.h"
-#include "node/dra/service.h"
 #include "net/rpc/message.h"
 
 /*
  * The claims of a Prepare or Unprepare request, in |arena|. Fails with ERROR_INVALID, or ERROR_EXHAUSTED beyond a cap.
  */
-int dra_messages_claims(const struct dra_service_claim **ret_claims, size_t *ret_count, struct arena *arena,
-        const uint8_t *bytes, size_t size, struct error *err) MUST_USE;
+int dra_messages_claims(struct dra_claim **ret_claims, size_t *ret_count, struct arena *arena, const uint8_t *bytes,
+        size_t size, struct error *err) MUST_USE;
 
-/* The answer for one claim, in |arena|; |error| NULL: it succeeded. |has_share_ids|: true for v1, false for v1beta1. */
-ProtobufCMessage *dra_messages_prepared(struct arena *arena, const char *uid, const char *error,
-        const struct dra_service_device *devices, size_t n_devices, bool has_share_ids);
+/*
+ * The answer for one claim, in |arena|: |error|, or if that is NULL, the results of |claim|. |has_share_ids|: true for
+ * v1, false for v1beta1.
+ */
+ProtobufCMessage *dra_messages_prepared(
+        struct arena *arena, const struct dra_claim *claim, const char *error, bool has_share_ids);
 ProtobufCMessage *dra_messages_unprepared(struct arena *arena, const char *uid, const char *error);
 
 /* The answers to one request as a message. */

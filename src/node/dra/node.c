@@ -13,7 +13,7 @@ int dra_node_check_cdi(const struct dra_node *node, struct error *err)
 {
         const struct plan *plan = node->plan;
 
-        node->repair_cdi(node->data);
+        node->options.repair_cdi(node->options.data);
         if (!plan->claimable || plan->claimable->n_units == 0)
                 return 0;
         if (cdi_check_nodes(plan, NULL, err) < 0)
@@ -35,24 +35,21 @@ const struct unit *dra_node_find_unit(const struct dra_node *node, const char *u
         return unit;
 }
 
-struct dra_claim_asked dra_node_asked(const struct dra_node *node, const struct dra_service_claim *claim)
-{
-        return (struct dra_claim_asked){.namespace = claim->namespace,
-                .name = claim->name,
-                .uid = claim->uid,
-                .driver = node->driver,
-                .pool = node->pool};
-}
-
 /* Until the API's version is known, v1 is used: if the server is older, the request fails and kubelet tries again. */
-struct kube_call *dra_node_get_claim(const struct dra_node *node, const struct dra_service_claim *claim,
-        uint64_t timeout_ms, kube_done_fn *done, void *data)
+char *dra_node_claim_path(const struct dra_node *node, const struct dra_claim *claim)
 {
         _free_ char *group = xasprintf(DRA_API_GROUP "/%s", dra_api_name(dra_publisher_api(node->publisher)));
         _free_ char *collection = object_collection(group, claim->namespace, "resourceclaims");
-        _free_ char *path = object_path(collection, claim->name);
 
-        return kube_client_send(node->client,
+        return object_path(collection, claim->name);
+}
+
+struct kube_call *dra_node_get_claim(
+        const struct dra_node *node, const struct dra_claim *claim, uint64_t timeout_ms, kube_done_fn *done, void *data)
+{
+        _free_ char *path = dra_node_claim_path(node, claim);
+
+        return kube_client_send(node->options.client,
                 &(struct kube_request){
                         .method = KUBE_GET, .path = path, .timeout_ms = timeout_ms, .done = done, .data = data});
 }

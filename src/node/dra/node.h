@@ -6,32 +6,39 @@
 
 #include <uv.h>
 
+#include "gpu/unit_health.h"
 #include "net/kube/client.h"
 #include "node/cdi/files.h"
-#include "node/dra/claim.h"
 #include "node/dra/prepared_record.h"
 #include "node/dra/publish.h"
-#include "node/dra/service.h"
 #include "node/ledger/ledger.h"
 #include "plan/plan.h"
 
-struct dra_node {
+struct dra_driver_options {
         uv_loop_t *loop;
-        struct kube_client *client;
+        struct kube_client *client; /* outlives the driver, like the ledger, |health| and |cdi_files| */
         struct ledger *ledger;
+        const struct unit_health *health;
         struct cdi_files *cdi_files;
-        const char *driver; /* its name */
+        const struct config *config; /* names and folders of it are copied */
+        /* Repairs the CDI specifications of the GPUs if something is wrong with them. */
+        void (*repair_cdi)(void *data);
+        /* A MIG device was made or destroyed: reads the GPUs again, which leads to a plan. */
+        void (*rescan)(void *data);
+        void (*on_released)(void *data); /* a claim holds nothing any more: its GPU may go to the device plugin */
+        void (*on_offer)(const struct dra_layout *layout, void *data); /* another layout is offered */
+        void *data;
+};
+
+struct dra_node {
+        struct dra_driver_options options; /* without the configuration */
+        const char *driver;                /* its name */
         const char *pool;
         const char *cdi_root;
         struct dra_record *record;
         struct dra_publisher *publisher;
         const struct plan *plan; /* NULL: not known yet */
         bool is_closing;         /* the ledger may be freed already: calls that still come are refused */
-        /* Repairs the CDI specifications of the GPUs if something is wrong with them. */
-        void (*repair_cdi)(void *data);
-        /* A MIG device was made or destroyed: reads the GPUs again, which leads to a plan. */
-        void (*rescan)(void *data);
-        void *data;
 };
 
 /* The error of calls that come, or have not ended, while the driver closes. */
@@ -43,8 +50,9 @@ int dra_node_check_cdi(const struct dra_node *node, struct error *err) MUST_USE;
 /* The unit in the plan in force; NULL, with an error: it has gone, or does not belong to DRA. */
 const struct unit *dra_node_find_unit(const struct dra_node *node, const char *uuid, struct error *err);
 
-struct dra_claim_asked dra_node_asked(const struct dra_node *node, const struct dra_service_claim *claim);
+/* The path of the claim on the API server, for the caller to free. */
+char *dra_node_claim_path(const struct dra_node *node, const struct dra_claim *claim);
 
 /* Reads the claim from the API server. */
-struct kube_call *dra_node_get_claim(const struct dra_node *node, const struct dra_service_claim *claim,
-        uint64_t timeout_ms, kube_done_fn *done, void *data);
+struct kube_call *dra_node_get_claim(const struct dra_node *node, const struct dra_claim *claim, uint64_t timeout_ms,
+        kube_done_fn *done, void *data);

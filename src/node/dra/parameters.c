@@ -15,12 +15,10 @@
 
 /* One device and one configuration. */
 struct applying {
-        const struct dra_wanted *all;
-        size_t count;
+        const struct dra_claim *claim;
         size_t i;
         const struct dra_claim_config *config;
         const struct dra_wanted_rules *rules;
-        struct error *err;
 };
 
 /* The content of NVIDIA's configuration; all zero for a device to which none applies. */
@@ -31,9 +29,9 @@ struct nvidias_sharing {
         unsigned int thread_percentage; /* 0: not said */
 };
 
-static bool is_mig(const struct dra_wanted *wanted)
+static bool is_mig(const struct dra_result *result)
 {
-        return text_starts_with(wanted->device->uuid, "MIG-") || wanted->device->kind == DRA_DEVICE_MIG_CANDIDATE;
+        return text_starts_with(result->unit, "MIG-") || result->offered->kind == DRA_DEVICE_MIG_CANDIDATE;
 }
 
 /* ---- strict decoding ---- */
@@ -130,7 +128,7 @@ static bool is_for(const struct applying *applying, const char *key, size_t i)
 {
         uint64_t position;
 
-        return strcmp(applying->all[i].device->uuid, key) == 0 ||
+        return strcmp(applying->claim->results[i].unit, key) == 0 ||
                (text_to_uint(key, DRA_CLAIM_RESULTS_MAX, &position) && position == i);
 }
 
@@ -147,9 +145,9 @@ static int take_memories(
                 uint64_t bytes;
                 size_t i = 0;
 
-                while (i < applying->count && !is_for(applying, key, i))
+                while (i < applying->claim->n_results && !is_for(applying, key, i))
                         i++;
-                if (i == applying->count)
+                if (i == applying->claim->n_results)
                         return error_set(err, ERROR_INVALID,
                                 "'%.*s' is neither the UUID nor the position of a device of the claim", SHOWN, key);
                 if (parameters_take_memory(value, &bytes, err) < 0)
@@ -229,7 +227,7 @@ static int read_sharing(const struct applying *applying, const json_t *object, b
 /* |sharing| is unchanged if the configuration is for another kind of device. */
 static int read_nvidias(const struct applying *applying, bool of_mig, struct nvidias_sharing *ret, struct error *err)
 {
-        const struct dra_wanted *wanted = &applying->all[applying->i];
+        const struct dra_result *result = &applying->claim->results[applying->i];
         const json_t *object = applying->config->parameters;
         const json_t *part = member(object, "sharing");
         struct nvidias_sharing sharing = {0};
@@ -238,20 +236,20 @@ static int read_nvidias(const struct applying *applying, bool of_mig, struct nvi
                 return -1;
         if (part && read_sharing(applying, part, of_mig, &sharing, err) < 0)
                 return error_prefix(err, "sharing");
-        if (!dra_claim_config_applies(applying->config, wanted->result))
+        if (!dra_claim_config_applies(applying->config, result))
                 return 0;
-        if (of_mig == is_mig(wanted))
+        if (of_mig == is_mig(result))
                 *ret = sharing;
         else if (applying->config->n_requests)
-                return error_set(err, ERROR_INVALID, "request '%s' is for device '%s', which is %s",
-                        wanted->result->request, wanted->device->name, of_mig ? "no MIG device" : "a MIG device");
+                return error_set(err, ERROR_INVALID, "request '%s' is for device '%s', which is %s", result->request,
+                        result->device, of_mig ? "no MIG device" : "a MIG device");
         return 0;
 }
 
 /* ---- one configuration ---- */
 
-static int read_one_config(
-        const struct applying *applying, struct nvidias_sharing *sharing, enum dra_unenforced *unenforced)
+static int read_one_config(const struct applying *applying, struct nvidias_sharing *sharing,
+        enum dra_unenforced *unenforced, struct error *err)
 {
         const json_t *object = applying->config->parameters;
         bool has_nvidias = strcmp(applying->rules->driver, NVIDIAS_DRIVER) == 0;
@@ -260,20 +258,20 @@ static int read_one_config(
         const char *version, *kind, *kinds;
         bool is_ours;
 
-        if (take_word(object, "apiVersion", versions, &version, applying->err) < 0)
+        if (take_word(object, "apiVersion", versions, &version, err) < 0)
                 return -1;
         if (!version)
-                return error_set(applying->err, ERROR_INVALID, "apiVersion: missing; known are %s", versions);
+                return error_set(err, ERROR_INVALID, "apiVersion: missing; known are %s", versions);
         is_ours = strcmp(version, OURS) == 0;
         kinds = is_ours ? "ShareConfig" : "GpuConfig, MigDeviceConfig";
-        if (take_word(object, "kind", kinds, &kind, applying->err) < 0)
+        if (take_word(object, "kind", kinds, &kind, err) < 0)
                 return -1;
         if (!kind)
-                return error_set(applying->err, ERROR_INVALID, "kind: missing; known are %s", kinds);
-        if (is_ours ? read_share_config(applying, &said, applying->err) < 0
-                    : read_nvidias(applying, strcmp(kind, "MigDeviceConfig") == 0, sharing, applying->err) < 0)
-                return error_prefix(applying->err, "%s", kind);
-        if (is_ours && dra_claim_config_applies(applying->config, applying->all[applying->i].result))
+                return error_set(err, ERROR_INVALID, "kind: missing; known are %s", kinds);
+        if (is_ours ? read_share_config(applying, &said, err) < 0
+                    : read_nvidias(applying, strcmp(kind, "MigDeviceConfig") == 0, sharing, err) < 0)
+                return error_prefix(err, "%s", kind);
+        if (is_ours && dra_claim_config_applies(applying->config, &applying->claim->results[applying->i]))
                 *unenforced = said;
         return 0;
 }
@@ -291,40 +289,40 @@ static int parameters_lower(uint64_t asked, uint64_t *limit, const char *field, 
         return 0;
 }
 
-static int set_sharing(struct dra_wanted *wanted, const struct nvidias_sharing *sharing, struct error *err)
+static int set_sharing(struct dra_result *result, const struct nvidias_sharing *sharing, struct error *err)
 {
-        uint64_t threads = wanted->thread_percentage;
+        uint64_t threads = result->thread_percentage;
 
-        if (sharing->is_time_slicing && dra_device_kind_is_by_mps(wanted->device->kind))
+        if (sharing->is_time_slicing && dra_device_kind_is_by_mps(result->offered->kind))
                 return error_set(err, ERROR_UNSUPPORTED,
                         "sharing.strategy: TimeSlicing, but the device is shared by MPS; ask for another device class");
-        if (sharing->is_mps && !dra_device_kind_is_by_mps(wanted->device->kind))
+        if (sharing->is_mps && !dra_device_kind_is_by_mps(result->offered->kind))
                 return error_set(err, ERROR_UNSUPPORTED,
                         "sharing.strategy: MPS, but the device has no MPS daemon; ask for the device class of shared GPUs, "
                         "with memory and threadPercentage as the request's capacity");
-        if (parameters_lower(sharing->memory_bytes, &wanted->memory_bytes, "sharing.mpsConfig: memory limit", err) <
+        if (parameters_lower(sharing->memory_bytes, &result->memory_bytes, "sharing.mpsConfig: memory limit", err) <
                         0 ||
                 parameters_lower(sharing->thread_percentage, &threads,
                         "sharing.mpsConfig.defaultActiveThreadPercentage", err) < 0)
                 return -1;
-        wanted->thread_percentage = (unsigned int)threads;
+        result->thread_percentage = (unsigned int)threads;
         return 0;
 }
 
-int dra_parameters_apply(struct dra_wanted *all, size_t count, size_t i, const struct dra_claim *claim,
-        const struct dra_wanted_rules *rules, struct error *err)
+int dra_parameters_apply(struct dra_claim *claim, size_t i, const struct dra_wanted_rules *rules, struct error *err)
 {
+        struct dra_result *result = &claim->results[i];
         struct nvidias_sharing sharing = {0};
 
-        all[i].unenforced = rules->unenforced;
+        result->unenforced = rules->unenforced;
         for (size_t j = 0; j < claim->n_configs; j++) {
-                const struct applying applying = {all, count, i, &claim->configs[j], rules, err};
+                const struct applying applying = {claim, i, &claim->configs[j], rules};
 
-                if (read_one_config(&applying, &sharing, &all[i].unenforced) < 0)
+                if (read_one_config(&applying, &sharing, &result->unenforced, err) < 0)
                         return error_prefix(err, "configuration of the %s",
                                 claim->configs[j].is_of_class ? "device class" : "claim");
         }
-        return set_sharing(&all[i], &sharing, err);
+        return set_sharing(result, &sharing, err);
 }
 
 int dra_parameters_check_tier(enum dra_unenforced unenforced, enum mps_tier tier, const char *unit, struct error *err)

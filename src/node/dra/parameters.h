@@ -30,11 +30,11 @@
 #include "node/dra/wanted.h"
 
 /*
- * Applies the configurations of |claim| to all[i], one of |count| results. ERROR_INVALID: a configuration is wrong.
+ * Applies the configurations of |claim| to its result |i|. ERROR_INVALID: a configuration is wrong.
  * ERROR_UNSUPPORTED: it cannot be honoured.
  */
-int dra_parameters_apply(struct dra_wanted *all, size_t count, size_t i, const struct dra_claim *claim,
-        const struct dra_wanted_rules *rules, struct error *err) MUST_USE;
+int dra_parameters_apply(
+        struct dra_claim *claim, size_t i, const struct dra_wanted_rules *rules, struct error *err) MUST_USE;
 
 /*
  * Fails if |tier| cannot enforce the share's own limits (tier default has the same limits for all clients) and such

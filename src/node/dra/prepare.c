@@ -19,15 +19,17 @@ struct preparing {
         struct arena arena;
         enum preparing_state state;
         bool is_unprepare;
-        struct dra_service_claim claim;
-        struct dra_prepared_claim made; /* set once the claim is checked: what is or will be recorded */
-        struct error failure; /* why a Prepare is undone; kind ERROR_NONE: an Unprepare, or no failure so far */
+        struct dra_claim claim; /* only named until it is read; then what is or will be recorded */
+        struct error failure;   /* why a Prepare is undone; kind ERROR_NONE: an Unprepare, or no failure so far */
         dra_prepare_done_fn *done;
         void *data;
 };
 
 struct dra_prepare {
-        struct dra_prepare_options options;
+        const struct dra_node *node;
+        struct dra_readings *readings;
+        struct dra_allocator *allocator;
+        struct dra_status_sender *status;
         struct list calls;
         struct dra_prepare_counts counts;
 };
@@ -43,8 +45,7 @@ static void preparing_free(struct preparing *preparing)
  * Sends the answer. The call is removed from the list before, because the answer may begin the next call of the same
  * claim.
  */
-static void prepare_finish(struct preparing *preparing, const struct dra_service_device *devices, size_t n_devices,
-        const struct error *err)
+static void prepare_finish(struct preparing *preparing, const struct dra_claim *claim, const struct error *err)
 {
         struct dra_prepare_counts *counts = &preparing->prepare->counts;
 
@@ -53,40 +54,14 @@ static void prepare_finish(struct preparing *preparing, const struct dra_service
         else
                 ++*(err ? &counts->prepare_refused : &counts->prepared);
         list_remove(&preparing->link);
-        preparing->done(devices, n_devices, err, preparing->data);
+        preparing->done(claim, err, preparing->data);
         preparing_free(preparing);
 }
 
 /* Answers with a failure: kubelet gets the first reason, which may be older than |err|. */
 static void prepare_fail(struct preparing *preparing, const struct error *err)
 {
-        prepare_finish(preparing, NULL, 0, preparing->failure.kind == ERROR_NONE ? err : &preparing->failure);
-}
-
-static void prepare_succeed(struct preparing *preparing, const struct dra_prepared_claim *claim)
-{
-        struct dra_service_device *devices =
-                ARENA_ARRAY(&preparing->arena, struct dra_service_device, claim->n_results);
-
-        for (size_t i = 0; i < claim->n_results; i++) {
-                const struct dra_prepared_result *result = &claim->results[i];
-                const char **ids = ARENA_ARRAY(&preparing->arena, const char *, 2);
-                size_t n_ids = 0;
-
-                if (result->unit_cdi_id)
-                        ids[n_ids++] = result->unit_cdi_id;
-                ids[n_ids++] = result->cdi_id;
-                devices[i] = (struct dra_service_device){
-                        .request_names = &result->request,
-                        .n_request_names = 1,
-                        .pool_name = result->pool,
-                        .device_name = result->device,
-                        .cdi_device_ids = ids,
-                        .n_cdi_device_ids = n_ids,
-                        .share_id = result->share_id,
-                };
-        }
-        prepare_finish(preparing, devices, claim->n_results, NULL);
+        prepare_finish(preparing, NULL, preparing->failure.kind == ERROR_NONE ? err : &preparing->failure);
 }
 
 /* ---- undo ---- */
@@ -94,12 +69,12 @@ static void prepare_succeed(struct preparing *preparing, const struct dra_prepar
 static void prepare_on_released(const struct error *failure, void *data)
 {
         struct preparing *preparing = data;
-        const struct dra_prepare_options *options = &preparing->prepare->options;
-        bool was_recorded = dra_record_find(options->record, preparing->claim.uid) != NULL;
+        const struct dra_prepare *prepare = preparing->prepare;
+        bool was_recorded = dra_record_find(prepare->node->record, preparing->claim.uid) != NULL;
         struct error err;
 
         assert(preparing->state == PREPARING_RELEASING);
-        if (!failure && dra_record_remove(options->record, preparing->claim.uid, &err) < 0)
+        if (!failure && dra_record_remove(prepare->node->record, preparing->claim.uid, &err) < 0)
                 failure = &err;
         if (!failure && preparing->failure.kind != ERROR_NONE)
                 failure = &preparing->failure;
@@ -108,8 +83,8 @@ static void prepare_on_released(const struct error *failure, void *data)
                 return;
         }
         if (was_recorded)
-                dra_status_send_removed(options->status, &preparing->claim);
-        prepare_finish(preparing, NULL, 0, NULL);
+                dra_status_send(prepare->status, &preparing->claim, false);
+        prepare_finish(preparing, NULL, NULL);
 }
 
 /*
@@ -119,25 +94,25 @@ static void prepare_on_released(const struct error *failure, void *data)
  */
 static void prepare_take_back(struct preparing *preparing)
 {
-        const struct dra_prepare_options *options = &preparing->prepare->options;
-        const struct dra_prepared_claim *recorded = dra_record_find(options->record, preparing->claim.uid);
+        const struct dra_prepare *prepare = preparing->prepare;
+        const struct dra_claim *recorded = dra_record_find(prepare->node->record, preparing->claim.uid);
         struct error err;
 
         if (recorded) {
-                struct dra_prepared_claim started = *recorded;
+                struct dra_claim started = *recorded;
 
-                started.state = DRA_PREPARED_STARTED;
-                if (dra_record_put(options->record, &started, &err) < 0) {
+                started.state = DRA_CLAIM_STARTED;
+                if (dra_record_put(prepare->node->record, &started, &err) < 0) {
                         prepare_fail(preparing, &err);
                         return;
                 }
         }
-        if (dra_allocator_remove_cdi(options->allocator, preparing->claim.uid, &err) < 0) {
+        if (dra_allocator_remove_cdi(prepare->allocator, preparing->claim.uid, &err) < 0) {
                 prepare_fail(preparing, &err);
                 return;
         }
         preparing->state = PREPARING_RELEASING;
-        dra_release(options->allocator, preparing->claim.uid, prepare_on_released, preparing);
+        dra_release(prepare->allocator, &preparing->claim, &preparing->arena, prepare_on_released, preparing);
 }
 
 static void take_back_for(struct preparing *preparing, const struct error *err)
@@ -151,41 +126,40 @@ static void take_back_for(struct preparing *preparing, const struct error *err)
 static void on_allocated(const struct error *failure, void *data)
 {
         struct preparing *preparing = data;
-        const struct dra_prepare_options *options = &preparing->prepare->options;
+        const struct dra_prepare *prepare = preparing->prepare;
         struct error err;
 
         assert(preparing->state == PREPARING_ALLOCATING);
-        preparing->made.state = DRA_PREPARED_DONE;
-        if (!failure && (dra_record_put(options->record, &preparing->made, &err) < 0 ||
-                                dra_allocator_write_cdi(options->allocator, &preparing->made, &err) < 0))
+        preparing->claim.state = DRA_CLAIM_PREPARED;
+        if (!failure && (dra_record_put(prepare->node->record, &preparing->claim, &err) < 0 ||
+                                dra_allocator_write_cdi(prepare->allocator, &preparing->claim, &err) < 0))
                 failure = &err;
         if (failure) {
                 take_back_for(preparing, failure);
                 return;
         }
-        dra_status_send_prepared(options->status, &preparing->made);
-        prepare_succeed(preparing, &preparing->made);
+        dra_status_send(prepare->status, &preparing->claim, true);
+        prepare_finish(preparing, &preparing->claim, NULL);
 }
 
 /*
  * The device's name, and what distinguishes it from other results for the same device: the share ID; or the position
  * with admin access, which may be to a device that the claim also has without it.
  */
-static const char *cdi_id_of(struct preparing *preparing, const struct dra_claim *claim, size_t i)
+static const char *cdi_id_of(struct preparing *preparing, size_t i)
 {
-        const struct dra_claim_result *result = &claim->results[i];
-        const char *share = result->admin_access ? arena_printf(&preparing->arena, "admin-%zu", i) : result->share_id;
+        const struct dra_result *result = &preparing->claim.results[i];
+        const char *share = result->is_admin ? arena_printf(&preparing->arena, "admin-%zu", i) : result->share_id;
 
         return dra_claim_cdi_id(
-                &preparing->arena, preparing->prepare->options.driver, claim->uid, result->device, share);
+                &preparing->arena, preparing->prepare->node->driver, preparing->claim.uid, result->device, share);
 }
 
 /* The instance that an earlier try may have made of the candidate; NULL: none. */
-static const struct dra_instance *find_instance(
-        const struct dra_prepared_claim *recorded, const struct dra_instance *candidate)
+static const struct dra_instance *find_instance(const struct dra_claim *recorded, const struct dra_instance *candidate)
 {
         for (size_t i = 0; recorded && i < recorded->n_results; i++) {
-                const struct dra_prepared_result *result = &recorded->results[i];
+                const struct dra_result *result = &recorded->results[i];
 
                 if (result->has_instance && result->instance.profile_id == candidate->profile_id &&
                         result->instance.start == candidate->start && strcmp(result->instance.gpu, candidate->gpu) == 0)
@@ -194,16 +168,14 @@ static const struct dra_instance *find_instance(
         return NULL;
 }
 
-static void add_instance(
-        struct preparing *preparing, const struct dra_device *device, struct dra_prepared_result *result)
+static void add_instance(struct preparing *preparing, struct dra_result *result)
 {
-        const struct dra_prepared_claim *recorded =
-                dra_record_find(preparing->prepare->options.record, preparing->claim.uid);
+        const struct dra_claim *recorded = dra_record_find(preparing->prepare->node->record, preparing->claim.uid);
         const struct dra_instance *earlier;
 
         result->has_instance = true;
-        result->instance =
-                (struct dra_instance){.gpu = result->unit, .profile_id = device->profile->id, .start = device->start};
+        result->instance = (struct dra_instance){
+                .gpu = result->unit, .profile_id = result->offered->profile->id, .start = result->offered->start};
         earlier = find_instance(recorded, &result->instance);
         if (!earlier)
                 return;
@@ -212,52 +184,33 @@ static void add_instance(
 }
 
 /* Whether something was made for the claim that does not belong to what it has now. */
-static bool has_others(const struct preparing *preparing, const struct dra_prepared_claim *recorded)
+static bool has_others(const struct preparing *preparing, const struct dra_claim *recorded)
 {
         for (size_t i = 0; recorded && i < recorded->n_results; i++)
-                if (recorded->results[i].has_instance && recorded->results[i].instance.state != DRA_INSTANCE_NONE &&
-                        !find_instance(&preparing->made, &recorded->results[i].instance))
+                if (dra_result_has_instance(&recorded->results[i]) &&
+                        !find_instance(&preparing->claim, &recorded->results[i].instance))
                         return true;
         return false;
 }
 
-static void set_made(struct preparing *preparing, const struct dra_claim *claim, const struct dra_wanted *wanted)
+/* Adds to what the results want how it is recorded. */
+static void set_recorded(struct preparing *preparing)
 {
-        struct arena *arena = &preparing->arena;
-        struct dra_prepared_result *results = ARENA_ARRAY(arena, struct dra_prepared_result, claim->n_results);
+        for (size_t i = 0; i < preparing->claim.n_results; i++) {
+                struct dra_result *result = &preparing->claim.results[i];
 
-        for (size_t i = 0; i < claim->n_results; i++) {
-                const struct dra_claim_result *result = &claim->results[i];
-
-                results[i] = (struct dra_prepared_result){
-                        .pool = arena_strdup(arena, result->pool),
-                        .request = arena_strdup(arena, result->request),
-                        .device = arena_strdup(arena, result->device),
-                        .unit = arena_strdup(arena, wanted[i].device->uuid),
-                        .share_id = arena_strdup(arena, result->share_id),
-                        .is_admin = result->admin_access,
-                        .memory_bytes = wanted[i].memory_bytes / MIB * MIB,
-                        .thread_percentage = wanted[i].thread_percentage,
-                        .cdi_id = cdi_id_of(preparing, claim, i),
-                };
-                if (wanted[i].device->kind == DRA_DEVICE_MIG_CANDIDATE)
-                        add_instance(preparing, wanted[i].device, &results[i]);
+                result->unit = arena_strdup(&preparing->arena, result->unit);
+                result->memory_bytes -= result->memory_bytes % MIB;
+                result->cdi_id = cdi_id_of(preparing, i);
+                if (result->offered->kind == DRA_DEVICE_MIG_CANDIDATE)
+                        add_instance(preparing, result);
         }
-        preparing->made = (struct dra_prepared_claim){
-                .uid = preparing->claim.uid,
-                .namespace = preparing->claim.namespace,
-                .name = preparing->claim.name,
-                .state = DRA_PREPARED_STARTED,
-                .results = results,
-                .n_results = claim->n_results,
-        };
 }
 
-static void prepare_on_read(
-        const struct dra_claim *claim, const struct dra_wanted *wanted, const struct error *failure, void *data)
+static void prepare_on_read(const struct error *failure, void *data)
 {
         struct preparing *preparing = data;
-        const struct dra_prepare_options *options = &preparing->prepare->options;
+        const struct dra_prepare *prepare = preparing->prepare;
         struct error err;
 
         assert(preparing->state == PREPARING_READING);
@@ -265,20 +218,20 @@ static void prepare_on_read(
                 prepare_fail(preparing, failure);
                 return;
         }
-        set_made(preparing, claim, wanted);
-        if (has_others(preparing, dra_record_find(options->record, preparing->claim.uid))) {
+        set_recorded(preparing);
+        if (has_others(preparing, dra_record_find(prepare->node->record, preparing->claim.uid))) {
                 error_raise(&err, ERROR_UNAVAILABLE,
                         "the claim was allocated anew: the MIG devices that were made for it before are destroyed first");
                 take_back_for(preparing, &err);
                 return;
         }
-        if (dra_allocator_remove_cdi(options->allocator, preparing->claim.uid, &err) < 0 ||
-                dra_record_put(options->record, &preparing->made, &err) < 0) {
+        if (dra_allocator_remove_cdi(prepare->allocator, preparing->claim.uid, &err) < 0 ||
+                dra_record_put(prepare->node->record, &preparing->claim, &err) < 0) {
                 prepare_fail(preparing, &err);
                 return;
         }
         preparing->state = PREPARING_ALLOCATING;
-        dra_allocate(options->allocator, claim, wanted, &preparing->made, &preparing->arena, on_allocated, preparing);
+        dra_allocate(prepare->allocator, &preparing->claim, &preparing->arena, on_allocated, preparing);
 }
 
 /* ---- calls ---- */
@@ -287,7 +240,7 @@ static void prepare_on_read(
  * Begins a call. While it runs, this process has the lock, so no other process changes the record (node/dra/service.h).
  * Returns NULL if the record cannot be read: the call is answered then.
  */
-static struct preparing *dra_prepare_begin(struct dra_prepare *prepare, const struct dra_service_claim *claim,
+static struct preparing *dra_prepare_begin(struct dra_prepare *prepare, const struct dra_claim *claim,
         bool is_unprepare, dra_prepare_done_fn *done, void *data)
 {
         struct preparing *preparing = xcalloc(1, sizeof(*preparing));
@@ -304,7 +257,7 @@ static struct preparing *dra_prepare_begin(struct dra_prepare *prepare, const st
         preparing->done = done;
         preparing->data = data;
         list_append(&prepare->calls, &preparing->link);
-        result = is_alone ? dra_record_refresh(prepare->options.record, &err) : 0;
+        result = is_alone ? dra_record_refresh(prepare->node->record, &err) : 0;
         if (result == DRA_RECORD_BROKEN)
                 log_error("what is prepared for DRA claims is unknown; kubelet asks again for what it needs",
                         LOG_ERR(&err));
@@ -316,26 +269,26 @@ static struct preparing *dra_prepare_begin(struct dra_prepare *prepare, const st
 }
 
 void dra_prepare_claim(
-        struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data)
+        struct dra_prepare *prepare, const struct dra_claim *claim, dra_prepare_done_fn *done, void *data)
 {
         struct preparing *preparing = dra_prepare_begin(prepare, claim, false, done, data);
-        const struct dra_prepared_claim *recorded;
+        const struct dra_claim *recorded;
         struct error err;
 
         if (!preparing)
                 return;
-        recorded = dra_record_find(prepare->options.record, preparing->claim.uid);
-        if (!recorded || recorded->state != DRA_PREPARED_DONE) {
+        recorded = dra_record_find(prepare->node->record, preparing->claim.uid);
+        if (!recorded || recorded->state != DRA_CLAIM_PREPARED) {
                 preparing->state = PREPARING_READING;
-                dra_reading_begin(prepare->options.readings, &preparing->claim, prepare_on_read, preparing);
-        } else if (dra_allocator_write_cdi(prepare->options.allocator, recorded, &err) < 0)
+                dra_reading_begin(prepare->readings, &preparing->claim, &preparing->arena, prepare_on_read, preparing);
+        } else if (dra_allocator_write_cdi(prepare->allocator, recorded, &err) < 0)
                 prepare_fail(preparing, &err);
         else
-                prepare_succeed(preparing, recorded);
+                prepare_finish(preparing, recorded, NULL);
 }
 
 void dra_unprepare_claim(
-        struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data)
+        struct dra_prepare *prepare, const struct dra_claim *claim, dra_prepare_done_fn *done, void *data)
 {
         struct preparing *preparing = dra_prepare_begin(prepare, claim, true, done, data);
 
@@ -343,11 +296,15 @@ void dra_unprepare_claim(
                 prepare_take_back(preparing);
 }
 
-struct dra_prepare *dra_prepare_new(const struct dra_prepare_options *options)
+struct dra_prepare *dra_prepare_new(const struct dra_node *node, struct dra_readings *readings,
+        struct dra_allocator *allocator, struct dra_status_sender *status)
 {
         struct dra_prepare *prepare = xcalloc(1, sizeof(*prepare));
 
-        prepare->options = *options;
+        prepare->node = node;
+        prepare->readings = readings;
+        prepare->allocator = allocator;
+        prepare->status = status;
         list_init(&prepare->calls);
         return prepare;
 }
@@ -367,23 +324,13 @@ struct dra_prepare_counts dra_prepare_counts(const struct dra_prepare *prepare)
         return prepare->counts;
 }
 
-size_t dra_prepare_calls(const struct dra_prepare *prepare)
-{
-        size_t count = 0;
-
-        LIST_FOR_EACH(link, &prepare->calls) {
-                count++;
-        }
-        return count;
-}
-
-void dra_prepare_abandon(struct dra_prepare *prepare, const struct dra_service_claim *claim)
+void dra_prepare_abandon(struct dra_prepare *prepare, const struct dra_claim *claim)
 {
         LIST_FOR_EACH(link, &prepare->calls) {
                 struct preparing *preparing = container_of(link, struct preparing, link);
 
                 if (preparing->state == PREPARING_READING && strcmp(preparing->claim.uid, claim->uid) == 0) {
-                        dra_reading_abandon(prepare->options.readings, preparing);
+                        dra_reading_abandon(prepare->readings, preparing);
                         return;
                 }
         }
@@ -391,5 +338,5 @@ void dra_prepare_abandon(struct dra_prepare *prepare, const struct dra_service_c
 
 void dra_prepare_settle(struct dra_prepare *prepare)
 {
-        dra_record_settle(prepare->options.record);
+        dra_record_settle(prepare->node->record);
 }

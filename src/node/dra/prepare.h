@@ -37,32 +37,24 @@
 
 struct dra_prepare;
 
-/* All outlive it. */
-struct dra_prepare_options {
-        struct dra_record *record;
-        const char *driver;
-        struct dra_readings *readings;
-        struct dra_allocator *allocator;
-        struct dra_status_sender *status; /* for users to see */
-};
-
-struct dra_prepare *dra_prepare_new(const struct dra_prepare_options *options);
+/* All arguments outlive it. |status|: for users to see. */
+struct dra_prepare *dra_prepare_new(const struct dra_node *node, struct dra_readings *readings,
+        struct dra_allocator *allocator, struct dra_status_sender *status);
 
 /* Drops calls without an answer, which their steps must not end any more. Accepts NULL, returns NULL. */
 struct dra_prepare *dra_prepare_free(struct dra_prepare *prepare);
 
-/* |err| NULL: it succeeded. An Unprepare has no devices. The arguments are valid only until the function returns. */
-typedef void dra_prepare_done_fn(
-        const struct dra_service_device *devices, size_t n_devices, const struct error *err, void *data);
+/* |err| NULL: it succeeded. |claim|: prepared; NULL after an Unprepare or an error. Valid until the function returns. */
+typedef void dra_prepare_done_fn(const struct dra_claim *claim, const struct error *err, void *data);
 
 /* |done| is called exactly once, perhaps before the function returns. The texts of |claim| are borrowed until then. */
 void dra_prepare_claim(
-        struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data);
+        struct dra_prepare *prepare, const struct dra_claim *claim, dra_prepare_done_fn *done, void *data);
 void dra_unprepare_claim(
-        struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data);
+        struct dra_prepare *prepare, const struct dra_claim *claim, dra_prepare_done_fn *done, void *data);
 
 /* No request waits for the Prepare of the claim any more: it fails now unless something may have been made already. */
-void dra_prepare_abandon(struct dra_prepare *prepare, const struct dra_service_claim *claim);
+void dra_prepare_abandon(struct dra_prepare *prepare, const struct dra_claim *claim);
 
 /* To be called when no call is open, and before another process may change the record. */
 void dra_prepare_settle(struct dra_prepare *prepare);
@@ -75,6 +67,3 @@ struct dra_prepare_counts {
         uint64_t unprepare_refused;
 };
 struct dra_prepare_counts dra_prepare_counts(const struct dra_prepare *prepare);
-
-/* How many calls are not answered yet. */
-size_t dra_prepare_calls(const struct dra_prepare *prepare);

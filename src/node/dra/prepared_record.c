@@ -14,7 +14,6 @@
 #include "base/file.h"
 #include "base/strbuf.h"
 #include "base/data/json_fields.h"
-#include "node/dra/claim.h"
 
 #define VERSION 1
 #define REMOVED "removed"
@@ -22,7 +21,7 @@
 
 struct entry {
         struct arena arena;
-        struct dra_prepared_claim claim;
+        struct dra_claim claim;
         char *text; /* the claim's text in the file */
 };
 
@@ -59,10 +58,20 @@ static void entries_done(struct entries *entries)
         *entries = (struct entries){0};
 }
 
-static void entries_append(struct entries *entries, struct entry *entry)
+/* Replaces the entry at |at|; the count: appends it. NULL: removes the one there. Takes ownership of |entry|. */
+static void entries_set(struct entries *entries, size_t at, struct entry *entry)
 {
-        entries->all = xrealloc(entries->all, (entries->count + 1) * sizeof(struct entry *));
-        entries->all[entries->count++] = entry;
+        if (at == entries->count) {
+                entries->all = xrealloc(entries->all, (at + 1) * sizeof(struct entry *));
+                entries->all[entries->count++] = entry;
+                return;
+        }
+        entry_free(entries->all[at]);
+        entries->all[at] = entry;
+        if (entry)
+                return;
+        entries->count--;
+        memmove(&entries->all[at], &entries->all[at + 1], (entries->count - at) * sizeof(*entries->all));
 }
 
 /* The index of the claim, or the count if there is none. */
@@ -92,7 +101,7 @@ static const struct json_text variable_text = {is_variable, DRA_RECORD_TEXT_MAX,
 
 static const char *prepared_record_state_word(unsigned int position)
 {
-        return position == DRA_PREPARED_DONE ? "prepared" : "started";
+        return position == DRA_CLAIM_PREPARED ? "prepared" : "started";
 }
 
 static const struct json_field node_fields[] = {
@@ -128,39 +137,39 @@ static const struct json_field instance_fields[] = {
 static const struct json_shape instance_shape = JSON_SHAPE(struct dra_instance, instance_fields);
 
 static const struct json_field result_fields[] = {
-        JSON_TEXT("pool", struct dra_prepared_result, pool, some_text, .is_needed = true),
-        JSON_TEXT("request", struct dra_prepared_result, request, some_text, .is_needed = true),
-        JSON_TEXT("device", struct dra_prepared_result, device, some_text, .is_needed = true),
-        JSON_TEXT("unit", struct dra_prepared_result, unit, some_text, .is_needed = true),
-        JSON_MEMBER("instance", struct dra_prepared_result, instance, instance_shape,
-                .has = offsetof(struct dra_prepared_result, has_instance)),
-        JSON_TEXT("shareID", struct dra_prepared_result, share_id, some_text),
-        JSON_BOOL("adminAccess", struct dra_prepared_result, is_admin),
-        JSON_UINT("memoryBytes", struct dra_prepared_result, memory_bytes, 0, INT64_MAX, .is_needed = true),
-        JSON_UINT("threadPercentage", struct dra_prepared_result, thread_percentage, 0, 100, .is_needed = true),
-        JSON_TEXT("tier", struct dra_prepared_result, tier, some_text),
-        JSON_TEXT("daemon", struct dra_prepared_result, daemon, some_text),
-        JSON_TEXT("allocation", struct dra_prepared_result, allocation, some_text),
-        JSON_TEXT("cdiID", struct dra_prepared_result, cdi_id, some_text, .is_needed = true),
-        JSON_TEXT("unitCDIID", struct dra_prepared_result, unit_cdi_id, some_text),
-        JSON_TEXTS("env", struct dra_prepared_result, edits.env, edits.n_env, variable_text, 0, DRA_RECORD_EDITS_MAX,
+        JSON_TEXT("pool", struct dra_result, pool, some_text, .is_needed = true),
+        JSON_TEXT("request", struct dra_result, request, some_text, .is_needed = true),
+        JSON_TEXT("device", struct dra_result, device, some_text, .is_needed = true),
+        JSON_TEXT("unit", struct dra_result, unit, some_text, .is_needed = true),
+        JSON_MEMBER("instance", struct dra_result, instance, instance_shape,
+                .has = offsetof(struct dra_result, has_instance)),
+        JSON_TEXT("shareID", struct dra_result, share_id, some_text),
+        JSON_BOOL("adminAccess", struct dra_result, is_admin),
+        JSON_UINT("memoryBytes", struct dra_result, memory_bytes, 0, INT64_MAX, .is_needed = true),
+        JSON_UINT("threadPercentage", struct dra_result, thread_percentage, 0, 100, .is_needed = true),
+        JSON_TEXT("tier", struct dra_result, tier, some_text),
+        JSON_TEXT("daemon", struct dra_result, daemon, some_text),
+        JSON_TEXT("allocation", struct dra_result, allocation, some_text),
+        JSON_TEXT("cdiID", struct dra_result, cdi_id, some_text, .is_needed = true),
+        JSON_TEXT("unitCDIID", struct dra_result, unit_cdi_id, some_text),
+        JSON_TEXTS("env", struct dra_result, edits.env, edits.n_env, variable_text, 0, DRA_RECORD_EDITS_MAX,
                 .is_needed = true),
-        JSON_ITEMS("nodes", struct dra_prepared_result, edits.nodes, edits.n_nodes, node_shape, 0, DRA_RECORD_EDITS_MAX,
+        JSON_ITEMS("nodes", struct dra_result, edits.nodes, edits.n_nodes, node_shape, 0, DRA_RECORD_EDITS_MAX,
                 .is_needed = true),
-        JSON_ITEMS("mounts", struct dra_prepared_result, edits.mounts, edits.n_mounts, mount_shape, 0,
-                DRA_RECORD_EDITS_MAX, .is_needed = true),
+        JSON_ITEMS("mounts", struct dra_result, edits.mounts, edits.n_mounts, mount_shape, 0, DRA_RECORD_EDITS_MAX,
+                .is_needed = true),
 };
-static const struct json_shape result_shape = JSON_SHAPE(struct dra_prepared_result, result_fields);
+static const struct json_shape result_shape = JSON_SHAPE(struct dra_result, result_fields);
 
 static const struct json_field claim_fields[] = {
-        JSON_TEXT("uid", struct dra_prepared_claim, uid, some_text, .is_needed = true),
-        JSON_TEXT("namespace", struct dra_prepared_claim, namespace, some_text, .is_needed = true),
-        JSON_TEXT("name", struct dra_prepared_claim, name, some_text, .is_needed = true),
-        JSON_WORD("state", struct dra_prepared_claim, state, prepared_record_state_word, 2, .is_needed = true),
-        JSON_ITEMS("results", struct dra_prepared_claim, results, n_results, result_shape, 0, DRA_CLAIM_RESULTS_MAX,
+        JSON_TEXT("uid", struct dra_claim, uid, some_text, .is_needed = true),
+        JSON_TEXT("namespace", struct dra_claim, namespace, some_text, .is_needed = true),
+        JSON_TEXT("name", struct dra_claim, name, some_text, .is_needed = true),
+        JSON_WORD("state", struct dra_claim, state, prepared_record_state_word, 2, .is_needed = true),
+        JSON_ITEMS("results", struct dra_claim, results, n_results, result_shape, 0, DRA_CLAIM_RESULTS_MAX,
                 .is_needed = true),
 };
-static const struct json_shape claim_shape = JSON_SHAPE(struct dra_prepared_claim, claim_fields);
+static const struct json_shape claim_shape = JSON_SHAPE(struct dra_claim, claim_fields);
 
 /* The members before the claims. */
 struct document {
@@ -174,7 +183,7 @@ static const struct json_field document_fields[] = {
 };
 static const struct json_shape document_shape = JSON_SHAPE(struct document, document_fields);
 
-static json_t *claim_write(const struct dra_prepared_claim *claim)
+static json_t *claim_write(const struct dra_claim *claim)
 {
         json_t *json = json_object();
 
@@ -191,7 +200,7 @@ static int entry_read(struct entry **ret, const json_t *json, struct error *err)
         if (!in.is_bad && !dra_name_is_uid(entry->claim.uid))
                 json_fields_bad(&in, "uid: must be of letters, digits and '-', at most %zu", DRA_NAME_MAX);
         for (size_t i = 0; i < entry->claim.n_results && !in.is_bad; i++) {
-                const struct dra_prepared_result *result = &entry->claim.results[i];
+                const struct dra_result *result = &entry->claim.results[i];
 
                 if (result->has_instance && (result->instance.state == DRA_INSTANCE_MADE) != !!result->instance.uuid)
                         json_fields_bad(&in, "results[%zu].instance: has a uuid if it is made, and only then", i);
@@ -205,57 +214,48 @@ static int entry_read(struct entry **ret, const json_t *json, struct error *err)
         return 0;
 }
 
+/* Adds the claim, or replaces the one with its UID. */
+static int entries_put(struct entries *entries, const json_t *json, struct error *err)
+{
+        struct entry *entry;
+        size_t at;
+
+        if (entry_read(&entry, json, err) < 0)
+                return -1;
+        at = entries_find(entries, entry->claim.uid);
+        if (at == DRA_RECORD_CLAIMS_MAX) {
+                entry_free(entry);
+                return error_set(err, ERROR_INVALID, "claims: must be a list of at most %zu", DRA_RECORD_CLAIMS_MAX);
+        }
+        entries_set(entries, at, entry);
+        return 0;
+}
+
 static int entries_read(struct entries *entries, const json_t *list, struct error *err)
 {
         if (!json_is_array(list) || json_array_size(list) > DRA_RECORD_CLAIMS_MAX)
                 return error_set(err, ERROR_INVALID, "claims: must be a list of at most %zu", DRA_RECORD_CLAIMS_MAX);
         for (size_t i = 0; i < json_array_size(list); i++) {
-                struct entry *entry;
-
-                if (entry_read(&entry, json_array_get(list, i), err) < 0)
+                if (entries_put(entries, json_array_get(list, i), err) < 0)
                         return error_prefix(err, "claims[%zu]", i);
-                if (entries_find(entries, entry->claim.uid) < entries->count) {
-                        entry_free(entry);
+                if (entries->count == i)
                         return error_set(err, ERROR_INVALID, "claims[%zu]: its uid is there twice", i);
-                }
-                entries_append(entries, entry);
         }
         return 0;
-}
-
-static void entries_remove(struct entries *entries, size_t at)
-{
-        entry_free(entries->all[at]);
-        entries->count--;
-        memmove(&entries->all[at], &entries->all[at + 1], (entries->count - at) * sizeof(*entries->all));
 }
 
 /* A claim that was added or changed, or the UID of one that was removed. */
 static int change_apply(struct entries *entries, const json_t *change, struct error *err)
 {
         const json_t *removed = json_object_get(change, REMOVED);
-        struct entry *entry;
         size_t at;
 
-        if (removed) {
-                at = json_is_string(removed) ? entries_find(entries, json_string_value(removed)) : entries->count;
-                if (at == entries->count)
-                        return error_set(err, ERROR_INVALID, REMOVED ": must be the uid of a claim");
-                entries_remove(entries, at);
-                return 0;
-        }
-        if (entry_read(&entry, change, err) < 0)
-                return -1;
-        at = entries_find(entries, entry->claim.uid);
-        if (at < entries->count) {
-                entry_free(entries->all[at]);
-                entries->all[at] = entry;
-        } else if (at == DRA_RECORD_CLAIMS_MAX) {
-                entry_free(entry);
-                return error_set(err, ERROR_INVALID, "claims: must be a list of at most %zu", DRA_RECORD_CLAIMS_MAX);
-        } else {
-                entries_append(entries, entry);
-        }
+        if (!removed)
+                return entries_put(entries, change, err);
+        at = json_is_string(removed) ? entries_find(entries, json_string_value(removed)) : entries->count;
+        if (at == entries->count)
+                return error_set(err, ERROR_INVALID, REMOVED ": must be the uid of a claim");
+        entries_set(entries, at, NULL);
         return 0;
 }
 
@@ -319,20 +319,30 @@ static int file_parse(const struct dra_record *record, struct entries *entries, 
 
 /* ---- the file ---- */
 
-/* The texts of the other claims are kept: a change writes all of them, but formats only one. */
-static void document_write(const struct dra_record *record, const struct entries *entries, struct strbuf *ret)
+/*
+ * With |entry| at |at|, or without the entry there if |entry| is NULL. The texts of the other claims are kept: a change
+ * writes all of them, but formats only one.
+ */
+static void document_write(const struct dra_record *record, size_t at, const struct entry *entry, struct strbuf *ret)
 {
         const struct document document = {VERSION, record->boot_id};
+        const struct entries *entries = &record->entries;
         json_t *root = json_object();
         _free_ char *head = NULL;
+        const char *separator = "";
 
         json_fields_put(root, &document_shape, &document);
         head = json_dumps(root, JSON_COMPACT);
         json_decref(root);
         strbuf_printf(ret, "%.*s,\"claims\":[", (int)strlen(head) - 1, head);
-        for (size_t i = 0; i < entries->count; i++) {
-                strbuf_puts(ret, i ? "," : "");
-                strbuf_puts(ret, entries->all[i]->text);
+        for (size_t i = 0; i <= entries->count; i++) {
+                const struct entry *one = i == at ? entry : i < entries->count ? entries->all[i] : NULL;
+
+                if (!one)
+                        continue;
+                strbuf_puts(ret, separator);
+                strbuf_puts(ret, one->text);
+                separator = ",";
         }
         strbuf_puts(ret, "]}\n");
 }
@@ -354,11 +364,11 @@ static void note_seen(struct dra_record *record, bool is_clean)
         record->appendable = is_clean ? record->seen.st_size + slack : 0;
 }
 
-static int record_write(struct dra_record *record, const struct entries *entries, struct error *err)
+static int record_write(struct dra_record *record, size_t at, const struct entry *entry, struct error *err)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
 
-        document_write(record, entries, &text);
+        document_write(record, at, entry, &text);
         if (text.size > DRA_RECORD_BYTES_MAX)
                 return error_set(err, ERROR_EXHAUSTED, "record '%s': would be more than the limit of %zu bytes",
                         record->path, DRA_RECORD_BYTES_MAX);
@@ -446,38 +456,6 @@ int dra_record_refresh(struct dra_record *record, struct error *err)
         return result;
 }
 
-/* ---- MIG devices that are made for claims ---- */
-
-bool dra_prepared_has_instance(const struct dra_prepared_result *result)
-{
-        return result->has_instance && result->instance.state != DRA_INSTANCE_NONE;
-}
-
-bool dra_prepared_has_candidates(const struct dra_prepared_claim *claim)
-{
-        for (size_t i = 0; i < claim->n_results; i++)
-                if (claim->results[i].has_instance)
-                        return true;
-        return false;
-}
-
-bool dra_prepared_has_instances(const struct dra_prepared_claim *claim)
-{
-        for (size_t i = 0; i < claim->n_results; i++)
-                if (dra_prepared_has_instance(&claim->results[i]))
-                        return true;
-        return false;
-}
-
-struct dra_instance dra_instance_copy(struct arena *arena, const struct dra_instance *instance)
-{
-        struct dra_instance copy = *instance;
-
-        copy.gpu = arena_strdup(arena, instance->gpu);
-        copy.uuid = arena_strdup(arena, instance->uuid);
-        return copy;
-}
-
 /* ---- the record ---- */
 
 struct dra_record *dra_record_new(const char *path, const char *boot_id)
@@ -505,12 +483,12 @@ size_t dra_record_count(const struct dra_record *record)
         return record->entries.count;
 }
 
-const struct dra_prepared_claim *dra_record_at(const struct dra_record *record, size_t i)
+const struct dra_claim *dra_record_at(const struct dra_record *record, size_t i)
 {
         return &record->entries.all[i]->claim;
 }
 
-const struct dra_prepared_claim *dra_record_find(const struct dra_record *record, const char *uid)
+const struct dra_claim *dra_record_find(const struct dra_record *record, const char *uid)
 {
         size_t i = entries_find(&record->entries, uid);
 
@@ -518,39 +496,25 @@ const struct dra_prepared_claim *dra_record_find(const struct dra_record *record
 }
 
 /*
- * Writes the record with |entry| at |at|, or without the entry there if |entry| is NULL, for which |line| may be
- * appended; then changes it in memory, too. Takes ownership of |entry|.
+ * Writes the change, for which |line| may be appended, then makes it in memory, too: as entries_set(). Takes ownership
+ * of |entry|.
  */
 static int record_change(
         struct dra_record *record, size_t at, struct entry *entry, const struct strbuf *line, struct error *err)
 {
-        const struct entries *old = &record->entries;
-        struct entries changed = {0};
-        int result;
+        int result = record_append(record, line, err);
 
-        for (size_t i = 0; i < old->count; i++)
-                if (i != at)
-                        entries_append(&changed, old->all[i]);
-                else if (entry)
-                        entries_append(&changed, entry);
-        if (entry && at == old->count)
-                entries_append(&changed, entry);
-        result = record_append(record, line, err);
         if (result > 0)
-                result = record_write(record, &changed, err);
+                result = record_write(record, at, entry, err);
         if (result < 0) {
-                free(changed.all);
                 entry_free(entry);
                 return -1;
         }
-        if (at < old->count)
-                entry_free(old->all[at]);
-        free(old->all);
-        record->entries = changed;
+        entries_set(&record->entries, at, entry);
         return 0;
 }
 
-int dra_record_put(struct dra_record *record, const struct dra_prepared_claim *claim, struct error *err)
+int dra_record_put(struct dra_record *record, const struct dra_claim *claim, struct error *err)
 {
         size_t at = entries_find(&record->entries, claim->uid);
         _cleanup_(strbuf_done) struct strbuf line = STRBUF_INIT;
@@ -570,38 +534,6 @@ int dra_record_put(struct dra_record *record, const struct dra_prepared_claim *c
         return record_change(record, at, entry, &line, err);
 }
 
-int dra_record_put_instances(struct dra_record *record, struct dra_prepared_claim *claim, struct arena *arena,
-        const struct dra_instance *instances, struct error *err)
-{
-        for (size_t i = 0; i < claim->n_results; i++) {
-                struct dra_prepared_result *result = &claim->results[i];
-
-                if (!result->has_instance)
-                        continue;
-                result->instance.state = instances[i].state;
-                result->instance.uuid = arena_strdup(arena, instances[i].uuid);
-                result->unit = instances[i].uuid ? result->instance.uuid : result->instance.gpu;
-        }
-        return dra_record_put(record, claim, err);
-}
-
-size_t dra_record_instances(const struct dra_record *record, struct arena *arena, const struct dra_instance **ret)
-{
-        struct dra_instance *instances =
-                ARENA_ARRAY(arena, struct dra_instance, dra_record_count(record) * DRA_CLAIM_RESULTS_MAX);
-        size_t count = 0;
-
-        for (size_t i = 0; i < dra_record_count(record); i++) {
-                const struct dra_prepared_claim *claim = dra_record_at(record, i);
-
-                for (size_t j = 0; j < claim->n_results; j++)
-                        if (dra_prepared_has_instance(&claim->results[j]))
-                                instances[count++] = dra_instance_copy(arena, &claim->results[j].instance);
-        }
-        *ret = instances;
-        return count;
-}
-
 int dra_record_remove(struct dra_record *record, const char *uid, struct error *err)
 {
         size_t at = entries_find(&record->entries, uid);
@@ -619,5 +551,5 @@ void dra_record_settle(struct dra_record *record)
         struct error ignored;
 
         if (record->has_changes)
-                (void)!record_write(record, &record->entries, &ignored);
+                (void)!record_write(record, record->entries.count, NULL, &ignored);
 }

@@ -37,73 +37,12 @@
 
 #include "base/error.h"
 #include "node/dra/claim.h"
-#include "node/dra/layout.h"
 
 #define DRA_RECORD_NAME "prepared.json" /* in the driver's directory (node/dra/registration.h) */
 #define DRA_RECORD_BYTES_MAX ((size_t)16 * 1024 * 1024)
 #define DRA_RECORD_CLAIMS_MAX ((size_t)1024)
 #define DRA_RECORD_EDITS_MAX ((size_t)256) /* of each kind, for one result */
 #define DRA_RECORD_TEXT_MAX ((size_t)4096)
-
-struct dra_edit_node {
-        const char *path;
-        const char *host_path;
-        unsigned int mode; /* permission bits */
-        unsigned int gid;  /* 0: none */
-};
-
-struct dra_edit_mount {
-        const char *host_path;
-        const char *path;
-        bool is_writable;
-};
-
-/* The CDI edits of one device. */
-struct dra_edits {
-        const char *const *env; /* "NAME=value" */
-        size_t n_env;
-        const struct dra_edit_node *nodes;
-        size_t n_nodes;
-        const struct dra_edit_mount *mounts;
-        size_t n_mounts;
-};
-
-struct dra_prepared_result {
-        const char *pool; /* that it was allocated from */
-        const char *request;
-        const char *device;
-        const char *unit;  /* UUID; of a candidate, that of the GPU until its MIG device is made */
-        bool has_instance; /* it is a candidate: the next */
-        struct dra_instance instance;
-        const char *share_id;           /* NULL: none */
-        bool is_admin;                  /* by admin access: others use it, and it is not in the ledger */
-        uint64_t memory_bytes;          /* 0: no limit */
-        unsigned int thread_percentage; /* 0: no limit */
-        const char *tier;               /* how the limits are enforced; NULL: not */
-        const char *daemon;             /* NULL: none */
-        const char *
-                allocation; /* of the ledger, which several shares of a unit have together; NULL: one by its position */
-        const char *cdi_id;
-        const char *unit_cdi_id; /* the CDI device of the unit, which the container gets, too; NULL: none */
-        struct dra_edits edits;
-};
-
-enum dra_prepared_state { DRA_PREPARED_STARTED, DRA_PREPARED_DONE };
-
-struct dra_prepared_claim {
-        const char *uid;
-        const char *namespace;
-        const char *name;
-        enum dra_prepared_state state;
-        struct dra_prepared_result *results;
-        size_t n_results; /* at most DRA_CLAIM_RESULTS_MAX */
-};
-
-/* Whether a result is a candidate; whether a MIG device that was made for a result exists, or may exist. */
-bool dra_prepared_has_candidates(const struct dra_prepared_claim *claim);
-bool dra_prepared_has_instance(const struct dra_prepared_result *result);
-bool dra_prepared_has_instances(const struct dra_prepared_claim *claim);
-struct dra_instance dra_instance_copy(struct arena *arena, const struct dra_instance *instance);
 
 struct dra_record;
 
@@ -130,18 +69,11 @@ int dra_record_refresh(struct dra_record *record, struct error *err) MUST_USE;
 size_t dra_record_count(const struct dra_record *record);
 
 /* Claims in the order in which they were added; valid until the record changes. */
-const struct dra_prepared_claim *dra_record_at(const struct dra_record *record, size_t i);
-const struct dra_prepared_claim *dra_record_find(const struct dra_record *record, const char *uid);
+const struct dra_claim *dra_record_at(const struct dra_record *record, size_t i);
+const struct dra_claim *dra_record_find(const struct dra_record *record, const char *uid);
 
 /* Adds a copy of the claim, or replaces the one with its UID. Fails without a change if a bound above is exceeded. */
-int dra_record_put(struct dra_record *record, const struct dra_prepared_claim *claim, struct error *err) MUST_USE;
-
-/* Records |instances|, one for each result of |claim|; in |claim| they are copied to |arena|. */
-int dra_record_put_instances(struct dra_record *record, struct dra_prepared_claim *claim, struct arena *arena,
-        const struct dra_instance *instances, struct error *err) MUST_USE;
-
-/* All instances that exist or may exist, in |arena|. */
-size_t dra_record_instances(const struct dra_record *record, struct arena *arena, const struct dra_instance **ret);
+int dra_record_put(struct dra_record *record, const struct dra_claim *claim, struct error *err) MUST_USE;
 
 /* Succeeds without writing if the record lacks this UID. */
 int dra_record_remove(struct dra_record *record, const char *uid, struct error *err) MUST_USE;

@@ -1,27 +1,32 @@
 #include "node/dra/publish.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/backoff.h"
 #include "base/log.h"
-#include "node/dra/api_server.h"
 #include "node/dra/reconcile.h"
-#include "node/dra/slice_cache.h"
 #include "net/kube/object.h"
 #include "net/kube/watch.h"
 
 #define IDLE_LOOK_MS UINT64_C(1000)
+#define APART_SINCE 35UL /* the minor version from which counter sets and devices need slices of their own */
 
 struct dra_publisher {
         struct dra_publisher_options options;
         const struct inventory *inventory; /* NULL: nothing is to be offered yet */
         struct dra_options wish;
-        struct dra_taint *taints;
-        size_t n_taints;
+        struct dra_slices_options slices; /* how they are written to this server */
+        struct arena taints_arena;        /* of its taints */
 
-        /* Facts about the server. */
-        struct dra_api_server server;
+        /* Facts about the server. One that is false is not known yet, or doubted. */
+        bool has_api;
+        bool has_version;
+        bool has_features;
+        struct dra_features features;
+        char forgetful[64];       /* "v1.36.1", whose scheduler forgets shares (node/dra/layout.h); "": it does not */
+        json_t *probe;            /* the spec that was sent */
         bool is_refused;          /* the full layout: 422 */
         bool has_warned;          /* that the safe layout is used */
         bool has_warned_one_form; /* that each unit is offered in one form only */
@@ -96,19 +101,10 @@ static bool begin_answer(struct dra_publisher *publisher, const struct kube_answ
 
 /* ---- the server ---- */
 
-static void on_server(const struct error *error, uint64_t retry_after_ms, void *data)
+static void publish_get(struct dra_publisher *publisher, const char *path, kube_done_fn *done)
 {
-        struct dra_publisher *publisher = data;
-
-        publisher->call = NULL;
-        if (error) {
-                publish_put_off(publisher, error, retry_after_ms);
-        } else if (publisher->server.has_features) {
-                publisher->is_refused = false;
-                publish_change_wanted(publisher);
-        } else {
-                arm(publisher, 0);
-        }
+        publisher->call = kube_client_send(publisher->options.client,
+                &(struct kube_request){.method = KUBE_GET, .path = path, .done = done, .data = publisher});
 }
 
 static void publish_on_node(const struct kube_answer *answer, void *data)
@@ -128,23 +124,85 @@ static void ask_node(struct dra_publisher *publisher)
 {
         _free_ char *path = object_path("/api/v1/nodes", publisher->options.node);
 
-        publisher->call = kube_client_send(publisher->options.client,
-                &(struct kube_request){.method = KUBE_GET, .path = path, .done = publish_on_node, .data = publisher});
+        publish_get(publisher, path, publish_on_node);
+}
+
+static void on_group(const struct kube_answer *answer, void *data)
+{
+        struct dra_publisher *publisher = data;
+        struct error err;
+
+        if (!begin_answer(publisher, answer))
+                return;
+        publisher->has_api = dra_api_of(&publisher->slices.api, answer->object);
+        if (publisher->has_api) {
+                arm(publisher, 0);
+                return;
+        }
+        error_raise(&err, ERROR_NOT_FOUND, "the API server serves none of v1, v1beta2 and v1beta1 of resource.k8s.io");
+        publish_put_off(publisher, &err, 0);
+}
+
+static void on_version(const struct kube_answer *answer, void *data)
+{
+        struct dra_publisher *publisher = data;
+        const char *minor = object_text(answer->object, "minor", NULL); /* "36", "36+" */
+        const char *version = object_text(answer->object, "gitVersion", NULL);
+
+        if (!begin_answer(publisher, answer))
+                return;
+        publisher->slices.counters_apart = minor && strtoul(minor, NULL, 10) >= APART_SINCE;
+        publisher->forgetful[0] = '\0';
+        if (dra_release_forgets_shares(version))
+                snprintf(publisher->forgetful, sizeof(publisher->forgetful), "%s",
+                        version && *version ? version : "of an unknown release");
+        publisher->has_version = true;
+        arm(publisher, 0);
+}
+
+static void publish_set_features(struct dra_publisher *publisher, struct dra_features features)
+{
+        publisher->features = features;
+        publisher->slices.has_taints = features.device_taints;
+        publish_change_wanted(publisher);
+}
+
+static void publish_on_probed(const struct kube_answer *answer, void *data)
+{
+        struct dra_publisher *publisher = data;
+        struct dra_features features = {true, true, true};
+        bool is_refused = answer->status == 422;
+
+        publisher->call = NULL;
+        if (!is_refused && !begin_answer(publisher, answer))
+                return;
+        dra_slices_dropped(&features, publisher->probe, is_refused ? NULL : json_object_get(answer->object, "spec"));
+        publisher->has_features = true;
+        publisher->is_refused = false;
+        publish_set_features(publisher, features);
+}
+
+static void send_probe(struct dra_publisher *publisher)
+{
+        json_t *slice = dra_slices_probe(&publisher->slices);
+        json_t *object = json_object();
+        _free_ char *path = dra_api_slices(publisher->slices.api);
+        _free_ char *name = xasprintf("%s-probe", object_text(slice, "name", NULL));
+
+        json_decref(publisher->probe);
+        publisher->probe = json_incref(json_object_get(slice, "spec"));
+        dra_slices_set_object(object, &publisher->slices, name, publisher->owner_uid, publisher->probe);
+        publisher->call = kube_client_send(publisher->options.client, &(struct kube_request){.method = KUBE_CREATE,
+                                                                              .path = path,
+                                                                              .query = "dryRun=All",
+                                                                              .body = object,
+                                                                              .done = publish_on_probed,
+                                                                              .data = publisher});
+        json_decref(object);
+        json_decref(slice);
 }
 
 /* ---- writing ---- */
-
-static struct dra_slices_options slices_options(const struct dra_publisher *publisher)
-{
-        return (struct dra_slices_options){.driver = publisher->options.driver,
-                .node = publisher->options.node,
-                .pool = publisher->options.pool,
-                .api = publisher->server.api,
-                .counters_apart = publisher->server.counters_apart,
-                .has_taints = publisher->server.features.device_taints,
-                .taints = publisher->taints,
-                .n_taints = publisher->n_taints};
-}
 
 static void keep_sent(struct dra_publisher *publisher, const char *name, json_t *spec)
 {
@@ -176,7 +234,7 @@ static void publish_refuse(struct dra_publisher *publisher, const struct kube_an
 /* Reads the server's answer: it is the slice that exists now, and shows which fields the server dropped. */
 static void read_back(struct dra_publisher *publisher, json_t *object)
 {
-        struct dra_features features = publisher->server.features;
+        struct dra_features features = publisher->features;
         json_t *kept = json_object_get(object, "spec");
 
         if (!kept) /* no ResourceSlice: the watch will bring it */
@@ -188,10 +246,8 @@ static void read_back(struct dra_publisher *publisher, json_t *object)
                 json_object_set_new(publisher->accepted, publisher->sent_name,
                         json_pack("{s: O, s: O}", "sent", publisher->sent, "kept", kept));
         dra_slices_dropped(&features, publisher->sent, kept);
-        if (memcmp(&features, &publisher->server.features, sizeof(features)) != 0) {
-                publisher->server.features = features;
-                publish_change_wanted(publisher);
-        }
+        if (memcmp(&features, &publisher->features, sizeof(features)) != 0)
+                publish_set_features(publisher, features);
 }
 
 static void on_written(const struct kube_answer *answer, void *data)
@@ -235,8 +291,7 @@ static void on_deleted(const struct kube_answer *answer, void *data)
 
 static void write_slice(struct dra_publisher *publisher, const struct dra_action *action)
 {
-        const struct dra_slices_options options = slices_options(publisher);
-        _free_ char *slices = dra_api_slices(publisher->server.api);
+        _free_ char *slices = dra_api_slices(publisher->slices.api);
         _free_ char *path = object_path(slices, action->name);
         json_t *there = json_object_get(slice_cache_slices(&publisher->cache), action->name);
         json_t *object = there ? json_deep_copy(there) : json_object();
@@ -244,7 +299,7 @@ static void write_slice(struct dra_publisher *publisher, const struct dra_action
 
         json_object_set_new(object_find(spec, "pool", NULL), "generation", json_integer(action->generation));
         keep_sent(publisher, action->name, spec);
-        dra_slices_set_object(object, &options, action->name, publisher->owner_uid, spec);
+        dra_slices_set_object(object, &publisher->slices, action->name, publisher->owner_uid, spec);
         publisher->call = kube_client_send(
                 publisher->options.client, &(struct kube_request){.method = there ? KUBE_REPLACE : KUBE_CREATE,
                                                    .path = there ? path : slices,
@@ -257,7 +312,7 @@ static void write_slice(struct dra_publisher *publisher, const struct dra_action
 
 static void publish_delete_slice(struct dra_publisher *publisher, const struct dra_action *action)
 {
-        _free_ char *slices = dra_api_slices(publisher->server.api);
+        _free_ char *slices = dra_api_slices(publisher->slices.api);
         _free_ char *path = object_path(slices, action->name);
         const json_t *there = json_object_get(slice_cache_slices(&publisher->cache), action->name);
         json_t *body = json_pack("{s: s, s: s, s: {s: O, s: O}}", "apiVersion", "v1", "kind", "DeleteOptions",
@@ -303,7 +358,7 @@ static void publish_on_synced(void *data)
 
         publisher->is_synced = true;
         if (publisher->had_trouble)
-                publisher->server.has_version = publisher->server.has_features = false;
+                publisher->has_version = publisher->has_features = false;
         publisher->had_trouble = false;
         if (!publisher->call)
                 arm(publisher, 0);
@@ -336,7 +391,8 @@ static void publish_on_trouble(const struct error *error, void *data)
         publisher->is_at_rest = false;
         if (error->kind == ERROR_NOT_FOUND) {
                 forget_watch(publisher);
-                publisher->server.has_api = publisher->server.has_version = publisher->server.has_features = false;
+                publisher->has_api = publisher->has_version = publisher->has_features = false;
+                publisher->slices.api = DRA_API_V1;
                 if (!publisher->call)
                         publish_put_off(publisher, error, 0);
                 return;
@@ -346,7 +402,7 @@ static void publish_on_trouble(const struct error *error, void *data)
 
 static void publish_begin_watch(struct dra_publisher *publisher)
 {
-        _free_ char *path = dra_api_slices(publisher->server.api);
+        _free_ char *path = dra_api_slices(publisher->slices.api);
         _free_ char *selector =
                 xasprintf("spec.driver=%s,spec.nodeName=%s", publisher->options.driver, publisher->options.node);
 
@@ -370,27 +426,20 @@ static void drop_layout(struct dra_publisher *publisher)
         publish_forget_wanted(publisher);
 }
 
-static void make_slices(struct dra_publisher *publisher)
-{
-        const struct dra_slices_options slices = slices_options(publisher);
-
-        publisher->wanted = dra_slices_build(publisher->layout, &slices);
-}
-
 static void make_layout(struct dra_publisher *publisher)
 {
-        const struct dra_features *has = &publisher->server.features;
+        const struct dra_features *has = &publisher->features;
         struct dra_options options = publisher->wish;
 
         options.features.consumable_capacity &= has->consumable_capacity && !publisher->is_refused;
         options.features.partitionable_devices &= has->partitionable_devices && !publisher->is_refused;
         options.features.device_taints &= has->device_taints;
-        options.forgetful = *publisher->server.forgetful ? publisher->server.forgetful : NULL;
+        options.forgetful = *publisher->forgetful ? publisher->forgetful : NULL;
         drop_layout(publisher);
         publisher->layout = dra_layout_build(&publisher->arena, publisher->inventory, &options);
         publisher->is_layout_old = false;
         publisher->is_layout_new = true;
-        make_slices(publisher);
+        publisher->wanted = dra_slices_build(publisher->layout, &publisher->slices);
         if (publisher->layout->is_safe && !publisher->has_warned && !publisher->is_refused)
                 log_warn("the API server lacks a feature that sharing needs; the safe layout is offered instead",
                         LOG_STR("DRAConsumableCapacity", has->consumable_capacity ? "on" : "off"),
@@ -478,15 +527,19 @@ static void publisher_step(struct dra_publisher *publisher)
                 return;
         if (!publisher->owner_uid) {
                 ask_node(publisher);
-        } else if (!dra_api_server_is_known(&publisher->server)) {
-                publisher->call = dra_api_server_ask(&publisher->server, publisher->owner_uid);
+        } else if (!publisher->has_api) {
+                publish_get(publisher, DRA_API_GROUP, on_group);
+        } else if (!publisher->has_version) {
+                publish_get(publisher, "/version", on_version);
+        } else if (!publisher->has_features) {
+                send_probe(publisher);
         } else if (!publisher->watch) {
                 publish_begin_watch(publisher);
         } else if (publisher->is_synced) {
                 if (!publisher->layout || publisher->is_layout_old)
                         make_layout(publisher);
                 else if (!publisher->wanted)
-                        make_slices(publisher);
+                        publisher->wanted = dra_slices_build(publisher->layout, &publisher->slices);
                 reconcile(publisher);
         }
 }
@@ -498,15 +551,8 @@ struct dra_publisher *dra_publisher_new(const struct dra_publisher_options *opti
         struct dra_publisher *publisher = xcalloc(1, sizeof(*publisher));
 
         publisher->options = *options;
-        publisher->options.node = xstrdup(options->node);
-        publisher->options.driver = xstrdup(options->driver);
-        publisher->options.pool = xstrdup(options->pool);
-        dra_api_server_init(&publisher->server, &(struct dra_api_server_options){.client = options->client,
-                                                        .driver = publisher->options.driver,
-                                                        .node = publisher->options.node,
-                                                        .pool = publisher->options.pool,
-                                                        .done = on_server,
-                                                        .data = publisher});
+        publisher->slices =
+                (struct dra_slices_options){.driver = options->driver, .node = options->node, .pool = options->pool};
         publisher->accepted = json_object();
         publisher->backoff =
                 (struct backoff){options->retry_ms ? options->retry_ms : DRA_RETRY_MS, DRA_RETRY_LIMIT_MS, 0};
@@ -524,34 +570,26 @@ void dra_publisher_put(
         publisher->is_refused = false;
         publisher->backoff.failures = 0;
         drop_layout(publisher); /* it was made of the inventory before */
-        if (publisher->server.has_features)
+        if (publisher->has_features)
                 make_layout(publisher);
         if (!publisher->call)
                 arm(publisher, 0);
 }
 
-static void free_taints(struct dra_publisher *publisher)
-{
-        for (size_t i = 0; i < publisher->n_taints; i++) {
-                free((char *)(uintptr_t)publisher->taints[i].uuid);
-                free((char *)(uintptr_t)publisher->taints[i].key);
-                free((char *)(uintptr_t)publisher->taints[i].value);
-        }
-        free(publisher->taints);
-        publisher->taints = NULL;
-        publisher->n_taints = 0;
-}
-
 void dra_publisher_set_taints(struct dra_publisher *publisher, const struct dra_taint *taints, size_t n_taints)
 {
-        free_taints(publisher);
-        publisher->taints = xcalloc(n_taints, sizeof(*publisher->taints));
-        publisher->n_taints = n_taints;
+        struct arena *arena = &publisher->taints_arena;
+        struct dra_taint *copies;
+
+        arena_done(arena);
+        copies = ARENA_ARRAY(arena, struct dra_taint, n_taints);
         for (size_t i = 0; i < n_taints; i++)
-                publisher->taints[i] = (struct dra_taint){.uuid = xstrdup(taints[i].uuid),
-                        .key = xstrdup(taints[i].key),
-                        .value = xstrdup(taints[i].value),
+                copies[i] = (struct dra_taint){.uuid = arena_strdup(arena, taints[i].uuid),
+                        .key = arena_strdup(arena, taints[i].key),
+                        .value = arena_strdup(arena, taints[i].value),
                         .effect = taints[i].effect};
+        publisher->slices.taints = copies;
+        publisher->slices.n_taints = n_taints;
         publish_change_wanted(publisher);
 }
 
@@ -562,30 +600,27 @@ const struct dra_layout *dra_publisher_layout(const struct dra_publisher *publis
 
 struct dra_features dra_publisher_features(const struct dra_publisher *publisher)
 {
-        return publisher->server.features;
+        return publisher->features;
 }
 
 enum dra_api dra_publisher_api(const struct dra_publisher *publisher)
 {
-        return publisher->server.has_api ? publisher->server.api : DRA_API_V1;
+        return publisher->slices.api;
 }
 
 static void publish_on_closed(uv_handle_t *handle)
 {
         struct dra_publisher *publisher = handle->data;
 
-        free_taints(publisher);
-        dra_api_server_done(&publisher->server);
+        json_decref(publisher->probe);
         json_decref(publisher->wanted);
         slice_cache_clear(&publisher->cache);
         json_decref(publisher->accepted);
         json_decref(publisher->sent);
         free(publisher->sent_name);
         free(publisher->owner_uid);
+        arena_done(&publisher->taints_arena);
         arena_done(&publisher->arena);
-        free((char *)(uintptr_t)publisher->options.node);
-        free((char *)(uintptr_t)publisher->options.driver);
-        free((char *)(uintptr_t)publisher->options.pool);
         free(publisher);
 }
 

@@ -12,9 +12,16 @@
  *    │          └── the watch was cut and stands again: the server may be another
  *    └── a slice vanished: its owner may be another Node now
  *
- * Server: what it has of DRA (node/dra/api_server.h). The slices that are written are compared with its answers, too. A
- * server without a feature, or one that refuses a slice as invalid (422), gets the safe layout, until it is asked
- * again.
+ * Server: what it has of DRA, by one request after the other:
+ *
+ *   group ──► version ──► probe ──► known
+ *
+ * Group: of v1, v1beta2 and v1beta1 the newest that the server has. Version: of the server itself, because 1.35 wants
+ * counters and devices in different slices, and schedulers of some patch releases forget shares. Probe: a dry run with
+ * a slice that has a field of each feature; fields that the server returns are features that are on. A server that
+ * refuses the probe has none of them, even if it knows the fields. The slices that are written are compared with its
+ * answers, too. A server without a feature, or one that refuses a slice as invalid (422), gets the safe layout, until it
+ * is asked again.
  */
 #pragma once
 
@@ -32,10 +39,10 @@ struct dra_publisher;
 struct dra_publisher_options {
         uv_loop_t *loop;
         struct kube_client *client; /* outlives the publisher */
-        const char *node;           /* copied, like |driver| and |pool| */
+        const char *node;           /* all texts outlive the publisher, too */
         const char *driver;         /* DRA_DRIVER */
-        const char *pool;           /* copied, too */
-        uint64_t retry_ms;          /* the first wait after a failure, and between repairs; 0: DRA_RETRY_MS */
+        const char *pool;
+        uint64_t retry_ms; /* the first wait after a failure, and between repairs; 0: DRA_RETRY_MS */
         /*
          * Called from the loop; may close the publisher. NULL: all slices are up to date again. Else the reason why
          * they are not, at each wait except the first pause between repairs. ERROR_NOT_FOUND: the API server lacks

@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "net/kube/object.h"
-#include "node/dra/pod_claims.h"
 #include "node/dra/room.h"
 #include "node/ledger/claims.h"
 #include "plan/capability.h"
@@ -15,12 +14,16 @@
 #define READ_TIMEOUT_MS UINT64_C(20000) /* to read a claim: half of a Prepare's time */
 #define POD_TIMEOUT_MS UINT64_C(1000)
 #define ROOM_WAIT_MS UINT64_C(20000) /* as long again as kubelet needs for an Unprepare, with which it may be busy */
-#define PODS_MAX 16U                 /* pods that are read for one claim, so that a Prepare has enough time */
+#define CLAIM_TIMEOUT_MS UINT64_C(20000) /* to ask for its pods */
+#define PODS_MAX 16U                     /* pods that are read for one claim, so that a Prepare has enough time */
 
 struct dra_readings {
         const struct dra_node *node;
-        const struct dra_claim_pods *pods;
         struct list all;
+        struct list pods_requests; /* for the pods of prepared claims */
+        uint64_t refreshed_at;     /* uv_now(), like |asked_at|: of these */
+        uint64_t asked_at;
+        uint64_t pause_ms;     /* from then to the next request */
         unsigned int n_done;   /* claims that were read so far, and may be allocated */
         uv_timer_t room_timer; /* when the first claim has waited long enough for room */
 };
@@ -28,11 +31,10 @@ struct dra_readings {
 struct reading {
         struct list link;
         struct dra_readings *readings;
-        const struct dra_service_claim *id;
-        struct kube_call *call; /* NULL: the claim is read, and waits for the layout */
-        struct arena arena;
-        json_t *object;
-        struct dra_claim claim;             /* of |object| */
+        struct dra_claim *claim;
+        struct arena *arena;
+        struct kube_call *call;             /* NULL: the claim is read, and waits for the layout */
+        json_t *object;                     /* |claim| was read from it */
         struct dra_pod_claim shares;        /* the next two once the pods are being checked */
         struct dra_uses *uses;              /* by the pods, of a claim with several shares; else NULL */
         const struct ledger_claim_pod *pod; /* that is being read */
@@ -52,8 +54,8 @@ static void reading_free(struct reading *reading)
 {
         list_remove(&reading->link);
         kube_call_cancel(reading->call);
+        reading->claim->n_configs = 0; /* which point into it */
         json_decref(reading->object);
-        arena_done(&reading->arena);
         free(reading);
 }
 
@@ -64,7 +66,7 @@ static void reading_refuse(struct reading *reading, const struct error *err)
         const struct error copy = *err; /* which may be of the reading */
 
         reading_free(reading);
-        done(NULL, NULL, &copy, data);
+        done(&copy, data);
 }
 
 /* ---- its shares by MPS ---- */
@@ -78,15 +80,15 @@ static bool reading_is_by_mps(const struct dra_node *node, const char *name)
 
 static void find_shares(struct reading *reading)
 {
-        const struct dra_claim *claim = &reading->claim;
-        const char **requests = ARENA_ARRAY(&reading->arena, const char *, claim->n_results);
+        const struct dra_claim *claim = reading->claim;
+        const char **requests = ARENA_ARRAY(reading->arena, const char *, claim->n_results);
 
         reading->shares = (struct dra_pod_claim){.name = claim->name, .requests = requests};
         for (size_t i = 0; i < claim->n_results; i++)
                 if (reading_is_by_mps(reading->readings->node, claim->results[i].device))
                         requests[reading->shares.n_requests++] = claim->results[i].request;
         if (reading->shares.n_requests > 1) {
-                reading->uses = ARENA_NEW(&reading->arena, struct dra_uses);
+                reading->uses = ARENA_NEW(reading->arena, struct dra_uses);
                 *reading->uses = (struct dra_uses){.is_whole = true};
         }
 }
@@ -94,7 +96,7 @@ static void find_shares(struct reading *reading)
 static struct dra_pod_claim recorded_shares(
         const struct dra_node *node, struct arena *arena, const struct ledger_claim *claim)
 {
-        const struct dra_prepared_claim *recorded = dra_record_find(node->record, claim->uid);
+        const struct dra_claim *recorded = dra_record_find(node->record, claim->uid);
         const char **requests = ARENA_ARRAY(arena, const char *, recorded ? recorded->n_results : 0);
         struct dra_pod_claim ret = {.name = strchr(claim->name, '/') + 1, .requests = requests};
 
@@ -112,13 +114,13 @@ static int check_pod(const struct reading *reading, const json_t *pod, struct er
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         const char *uid = object_text(pod, "metadata", "uid", NULL);
         const struct ledger_claim_state *states;
-        size_t count = ledger_claims(reading->readings->node->ledger, &arena, &states);
+        size_t count = ledger_claims(reading->readings->node->options.ledger, &arena, &states);
 
         for (size_t i = 0; uid && i < count; i++) {
                 struct dra_pod_claim other;
                 const char *container;
 
-                if (!dra_claim_is_beside(states[i].claim, reading->id->uid, uid))
+                if (!dra_claim_is_beside(states[i].claim, reading->claim->uid, uid))
                         continue;
                 other = recorded_shares(reading->readings->node, &arena, states[i].claim);
                 container = dra_pod_container_of_both(pod, &reading->shares, &other);
@@ -126,7 +128,7 @@ static int check_pod(const struct reading *reading, const json_t *pod, struct er
                         return error_set(err, ERROR_UNSUPPORTED,
                                 "container '%s' of pod %s/%s also uses the claim '%s' by MPS, and a process has one MPS "
                                 "daemon and one limit of each kind: use one claim for the container",
-                                container, reading->id->namespace, object_text(pod, "metadata", "name", NULL),
+                                container, reading->claim->namespace, object_text(pod, "metadata", "name", NULL),
                                 other.name);
         }
         return 0;
@@ -140,6 +142,8 @@ static bool is_the_pod(const struct reading *reading, const json_t *pod)
         return text_is_same(object_text(pod, "metadata", "uid", NULL), reading->pod->uid);
 }
 
+static void readings_go_on(struct dra_readings *readings);
+
 static void on_pod_of_claim(const struct kube_answer *answer, void *data)
 {
         struct reading *reading = data;
@@ -152,17 +156,17 @@ static void on_pod_of_claim(const struct kube_answer *answer, void *data)
                                 ? "the pods of a DRA claim with several shares by MPS cannot be read: each container has the "
                                   "limits of all of them together"
                                 : "a pod uses several DRA claims by MPS; a container that names two of them has the limits of one",
-                        LOG_STR("namespace", reading->id->namespace), LOG_STR("claim", reading->id->name),
+                        LOG_STR("namespace", reading->claim->namespace), LOG_STR("claim", reading->claim->name),
                         LOG_ERR(answer->error));
         if (!answer->error && check_pod(reading, answer->object, &err) < 0) {
                 reading_refuse(reading, &err);
                 return;
         }
         if (reading->uses && !answer->error && is_the_pod(reading, answer->object))
-                dra_pod_add_uses(answer->object, reading->id->name, &reading->arena, reading->uses);
+                dra_pod_add_uses(answer->object, reading->claim->name, reading->arena, reading->uses);
         else if (reading->uses)
                 reading->uses->is_whole = false;
-        dra_readings_go_on(reading->readings);
+        readings_go_on(reading->readings);
 }
 
 /* Only pods that decide something, because many agents may not have the right to read pods. */
@@ -170,9 +174,9 @@ static const struct ledger_claim_pod *find_next_pod(struct reading *reading)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         const struct dra_readings *readings = reading->readings;
-        const struct dra_claim *claim = &reading->claim;
+        const struct dra_claim *claim = reading->claim;
         const struct ledger_claim_state *states;
-        size_t count = ledger_claims(readings->node->ledger, &arena, &states);
+        size_t count = ledger_claims(readings->node->options.ledger, &arena, &states);
         const struct ledger_claim_pod *pod = NULL;
 
         if (reading->n_pods == 0)
@@ -207,9 +211,10 @@ static bool read_next_pod(struct reading *reading)
                 return false;
         }
         reading->n_asked++;
-        pods = object_collection("/api/v1", reading->id->namespace, "pods");
+        pods = object_collection("/api/v1", reading->claim->namespace, "pods");
         path = object_path(pods, reading->pod->name);
-        reading->call = kube_client_send(reading->readings->node->client, &(struct kube_request){.method = KUBE_GET,
+        reading->call =
+                kube_client_send(reading->readings->node->options.client, &(struct kube_request){.method = KUBE_GET,
                                                                                   .path = path,
                                                                                   .timeout_ms = POD_TIMEOUT_MS,
                                                                                   .done = on_pod_of_claim,
@@ -237,7 +242,7 @@ static void on_room_timer(uv_timer_t *timer);
 
 static void arm_room_timer(struct dra_readings *readings)
 {
-        uint64_t now = uv_now(readings->node->loop);
+        uint64_t now = uv_now(readings->node->options.loop);
         uint64_t first = UINT64_MAX;
 
         LIST_FOR_EACH(link, &readings->all) {
@@ -256,7 +261,7 @@ static struct reading *find_late(const struct dra_readings *readings)
         LIST_FOR_EACH(link, &readings->all) {
                 struct reading *reading = container_of(link, struct reading, link);
 
-                if (reading->deadline_ms && reading->deadline_ms <= uv_now(readings->node->loop))
+                if (reading->deadline_ms && reading->deadline_ms <= uv_now(readings->node->options.loop))
                         return reading;
         }
         return NULL;
@@ -284,49 +289,51 @@ static void reading_block(struct reading *reading, const struct error *obstacle)
         if (reading->deadline_ms)
                 return;
         log_info("a DRA claim waits for what it was allocated to become free",
-                LOG_STR("namespace", reading->id->namespace), LOG_STR("claim", reading->id->name), LOG_ERR(obstacle));
-        reading->deadline_ms = uv_now(reading->readings->node->loop) + ROOM_WAIT_MS;
+                LOG_STR("namespace", reading->claim->namespace), LOG_STR("claim", reading->claim->name),
+                LOG_ERR(obstacle));
+        reading->deadline_ms = uv_now(reading->readings->node->options.loop) + ROOM_WAIT_MS;
         arm_room_timer(reading->readings);
 }
 
 static void on_claim_in_the_way(const struct kube_answer *answer, void *data)
 {
         struct reading *reading = data;
-        const struct dra_claim_asked asked = dra_node_asked(reading->readings->node, &reading->room.asked);
+        const struct dra_node *node = reading->readings->node;
 
         reading->call = NULL;
         /* If the API server does not answer, waiting does no harm. */
-        dra_room_learn(&reading->room, answer->error || !dra_claim_is_allocated(answer->object, &asked));
-        dra_readings_go_on(reading->readings);
+        dra_room_learn(&reading->room, answer->error || !dra_claim_is_allocated(&reading->room.asked, answer->object,
+                                                                node->driver, node->pool));
+        readings_go_on(reading->readings);
 }
 
-static void reading_finish(struct reading *reading, const struct dra_wanted *wanted)
+static void reading_finish(struct reading *reading)
 {
+        dra_reading_done_fn *done = reading->done;
+        void *data = reading->data;
+
         reading->readings->n_done++;
-        list_remove(&reading->link);
-        reading->done(&reading->claim, wanted, NULL, reading->data);
         reading_free(reading);
+        done(NULL, data);
 }
 
 static void look_for_room(struct reading *reading)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         const struct dra_node *node = reading->readings->node;
-        const struct dra_claim *claim = &reading->claim;
+        struct dra_claim *claim = reading->claim;
         const struct dra_wanted_rules rules = rules_of(node, reading->uses);
         enum dra_room_state state = DRA_ROOM_NONE;
-        const struct dra_wanted *wanted;
         struct error err;
 
-        if (dra_wanted_read(&wanted, &arena, claim, &rules, &err) == 0)
-                state = dra_room_look(&reading->room, claim, wanted, rules.layout, &err);
+        if (dra_wanted_read(claim, &rules, &err) == 0)
+                state = dra_room_look(&reading->room, claim, rules.layout, &err);
         else if (err.kind == ERROR_UNAVAILABLE)
                 state = DRA_ROOM_COMES;
         else
                 error_raise_prefix(&err, "ResourceClaim %s/%s", claim->namespace, claim->name);
         switch (state) {
         case DRA_ROOM_THERE:
-                reading_finish(reading, wanted);
+                reading_finish(reading);
                 break;
         case DRA_ROOM_COMES:
                 reading_block(reading, &err);
@@ -354,14 +361,14 @@ static struct reading *find_ready(const struct dra_readings *readings)
         return NULL;
 }
 
-void dra_readings_go_on(struct dra_readings *readings)
+static void readings_go_on(struct dra_readings *readings)
 {
         const struct dra_node *node = readings->node;
         struct reading *reading;
         struct error err;
 
         while (!node->is_closing && node->plan && dra_publisher_layout(node->publisher) &&
-                !dra_claim_pods_is_asking(readings->pods) && (reading = find_ready(readings))) {
+                list_is_empty(&readings->pods_requests) && (reading = find_ready(readings))) {
                 if (read_next_pod(reading))
                         continue;
                 if (dra_node_check_cdi(node, &err) < 0)
@@ -379,37 +386,38 @@ void dra_readings_look_again(struct dra_readings *readings)
                 reading->is_blocked = false;
                 dra_room_doubt(&reading->room);
         }
-        dra_readings_go_on(readings);
+        readings_go_on(readings);
 }
 
 static void on_claim_read(const struct kube_answer *answer, void *data)
 {
         struct reading *reading = data;
-        const struct dra_claim_asked asked = dra_node_asked(reading->readings->node, reading->id);
+        const struct dra_node *node = reading->readings->node;
         struct error err;
 
         reading->call = NULL;
         reading->object = json_incref(answer->object);
         if (answer->error)
                 reading_refuse(reading, answer->error);
-        else if (dra_claim_read(&reading->claim, &reading->arena, reading->object, &asked, &err) < 0)
+        else if (dra_claim_read(reading->claim, reading->arena, reading->object, node->driver, node->pool, &err) < 0)
                 reading_refuse(reading, &err);
         else
-                dra_readings_go_on(reading->readings);
+                readings_go_on(reading->readings);
 }
 
-void dra_reading_begin(
-        struct dra_readings *readings, const struct dra_service_claim *claim, dra_reading_done_fn *done, void *data)
+void dra_reading_begin(struct dra_readings *readings, struct dra_claim *claim, struct arena *arena,
+        dra_reading_done_fn *done, void *data)
 {
         const struct dra_node *node = readings->node;
         struct reading *reading = xcalloc(1, sizeof(*reading));
         struct error err;
 
         reading->readings = readings;
-        reading->id = claim;
+        reading->claim = claim;
+        reading->arena = arena;
         reading->done = done;
         reading->data = data;
-        reading->room = (struct dra_room){node->record, node->ledger, &reading->arena};
+        reading->room = (struct dra_room){node->record, node->options.ledger, arena};
         list_append(&readings->all, &reading->link);
         if (node->is_closing) {
                 dra_node_raise_closing(&err);
@@ -428,12 +436,85 @@ void dra_reading_abandon(struct dra_readings *readings, const void *data)
                 if (reading->data != data)
                         continue;
                 log_info("nobody waits for a DRA claim any more, which is not prepared therefore",
-                        LOG_STR("namespace", reading->id->namespace), LOG_STR("claim", reading->id->name));
+                        LOG_STR("namespace", reading->claim->namespace), LOG_STR("claim", reading->claim->name));
                 error_raise(&err, ERROR_UNAVAILABLE, "kubelet does not wait for it any more");
                 reading_refuse(reading, &err);
                 return;
         }
 }
+
+/* ---- the pods of prepared claims ---- */
+
+struct pods_request {
+        struct list link;
+        struct dra_readings *readings;
+        struct kube_call *call;
+        struct arena arena;
+        struct dra_claim claim; /* only named at first */
+};
+
+static void pods_request_free(struct pods_request *request)
+{
+        list_remove(&request->link);
+        kube_call_cancel(request->call);
+        arena_done(&request->arena);
+        free(request);
+}
+
+static void on_claim_with_pods(const struct kube_answer *answer, void *data)
+{
+        struct pods_request *request = data;
+        struct dra_readings *readings = request->readings;
+        const struct dra_node *node = readings->node;
+        struct error err = {.kind = ERROR_NONE};
+
+        request->call = NULL;
+        if (answer->error)
+                err = *answer->error;
+        else if (dra_claim_read(&request->claim, &request->arena, answer->object, node->driver, node->pool, &err) == 0)
+                ledger_set_claim_pods(
+                        node->options.ledger, request->claim.uid, request->claim.pods, request->claim.n_pods);
+        if (err.kind != ERROR_NONE)
+                log_debug("which pods use a claim is not known", LOG_STR("claim", request->claim.name), LOG_ERR(&err));
+        pods_request_free(request);
+        readings_go_on(readings);
+}
+
+void dra_readings_ask_pods(struct dra_readings *readings)
+{
+        const struct dra_node *node = readings->node;
+        const struct dra_record *record = node->record;
+
+        for (size_t i = 0; i < dra_record_count(record); i++) {
+                const struct dra_claim *recorded = dra_record_at(record, i);
+                struct pods_request *request;
+
+                if (recorded->state != DRA_CLAIM_PREPARED)
+                        continue;
+                request = xcalloc(1, sizeof(*request));
+                request->readings = readings;
+                request->claim = dra_claim_copy_names(&request->arena, recorded);
+                list_append(&readings->pods_requests, &request->link);
+                request->call =
+                        dra_node_get_claim(node, &request->claim, CLAIM_TIMEOUT_MS, on_claim_with_pods, request);
+        }
+}
+
+void dra_readings_refresh_pods(struct dra_readings *readings)
+{
+        uint64_t now = uv_now(readings->node->options.loop);
+
+        if (now - readings->refreshed_at > DRA_PODS_QUIET_MS)
+                readings->pause_ms = 0;
+        readings->refreshed_at = now;
+        if (now - readings->asked_at < readings->pause_ms)
+                return;
+        readings->asked_at = now;
+        readings->pause_ms = MIN(MAX(2 * readings->pause_ms, DRA_PODS_MS), DRA_PODS_MAX_MS);
+        dra_readings_ask_pods(readings);
+}
+
+/* ---- start and end ---- */
 
 void dra_readings_refuse(struct dra_readings *readings)
 {
@@ -442,18 +523,18 @@ void dra_readings_refuse(struct dra_readings *readings)
         dra_node_raise_closing(&err);
         while (!list_is_empty(&readings->all))
                 reading_refuse(container_of(readings->all.next, struct reading, link), &err);
+        while (!list_is_empty(&readings->pods_requests))
+                pods_request_free(container_of(readings->pods_requests.next, struct pods_request, link));
 }
 
-/* ---- start and end ---- */
-
-struct dra_readings *dra_readings_new(const struct dra_node *node, const struct dra_claim_pods *pods)
+struct dra_readings *dra_readings_new(const struct dra_node *node)
 {
         struct dra_readings *readings = xcalloc(1, sizeof(*readings));
 
         readings->node = node;
-        readings->pods = pods;
         list_init(&readings->all);
-        uv_timer_init(node->loop, &readings->room_timer);
+        list_init(&readings->pods_requests);
+        uv_timer_init(node->options.loop, &readings->room_timer);
         return readings;
 }
 

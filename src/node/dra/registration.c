@@ -1,23 +1,35 @@
 #include "node/dra/registration.h"
 
 #include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <pluginregistration.pb-c.h>
 
 #include "base/alloc.h"
+#include "base/backoff.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/io/closing.h"
-#include "base/log.h"
-#include "node/dra/claim.h"
-#include "node/dra/sockets.h"
 #include "base/io/dirwatch.h"
 #include "base/io/reach.h"
+#include "base/log.h"
 #include "net/kube/object.h"
-#include "node/kubelet/protobuf.h"
 #include "net/rpc/server.h"
+#include "node/dra/claim.h"
+#include "node/kubelet/protobuf.h"
 
+#define FIRST_END "-reg.sock" /* "<driver>[-<instance>]-reg.sock" */
+#define SECOND_BEGIN "dra"    /* "dra[-<instance>].sock" */
+#define SECOND_END ".sock"
 #define POLL_MS UINT64_C(10000)
 #define RETRY_MS UINT64_C(10000)
 #define RETRY_MAX_MS UINT64_C(120000)
@@ -25,14 +37,196 @@
 #define STATUS_LIMIT ((size_t)32 * 1024)         /* bytes of a message to the first socket */
 #define REPLACED_GRACE_MS DRA_SERVICE_TIMEOUT_MS /* calls through a socket that was removed end as if it were there */
 
+/* ---- names of files ---- */
+
+char *dra_sockets_directory(const char *plugins, const char *driver)
+{
+        return xasprintf("%s/%s", plugins, driver);
+}
+
+/* "-<instance>", for the caller to free. */
+static char *tag_of(const char *instance)
+{
+        uint64_t sum = HASH_INIT;
+
+        if (!instance)
+                return xstrdup("");
+        if (strlen(instance) <= DRA_SOCKETS_TAG_MAX)
+                return xasprintf("-%s", instance);
+        hash_add(&sum, instance, strlen(instance));
+        return xasprintf("-%08" PRIx32, (uint32_t)(sum ^ sum >> 32));
+}
+
+void dra_sockets_init(
+        struct dra_sockets *ret, const char *registry, const char *plugins, const char *driver, const char *instance)
+{
+        _free_ char *tag = tag_of(instance);
+
+        ret->driver = xstrdup(driver);
+        ret->registry = xstrdup(registry);
+        ret->directory = dra_sockets_directory(plugins, driver);
+        ret->first = xasprintf("%s/%s%s" FIRST_END, registry, driver, tag);
+        ret->second = xasprintf("%s/" SECOND_BEGIN "%s" SECOND_END, ret->directory, tag);
+        ret->has_instance = instance;
+}
+
+void dra_sockets_done(struct dra_sockets *sockets)
+{
+        free(sockets->driver);
+        free(sockets->registry);
+        free(sockets->directory);
+        free(sockets->first);
+        free(sockets->second);
+}
+
+/* "<begin>[-<instance>]<end>". */
+static bool is_name_of_ours(const char *name, const char *begin, const char *end)
+{
+        size_t length = strlen(name);
+        size_t n_begin = strlen(begin);
+        size_t n_end = strlen(end);
+
+        return length >= n_begin + n_end && strncmp(name, begin, n_begin) == 0 &&
+               strcmp(name + length - n_end, end) == 0 && (length == n_begin + n_end || name[n_begin] == '-');
+}
+
+bool dra_sockets_is_first(const char *driver, const char *name)
+{
+        return is_name_of_ours(name, driver, FIRST_END);
+}
+
+bool dra_sockets_is_second(const char *driver UNUSED, const char *name)
+{
+        return is_name_of_ours(name, SECOND_BEGIN, SECOND_END);
+}
+
+/* The second file of the instance with the first file |path|, or the other way round. */
+static char *counterpart_of(const struct dra_sockets *sockets, const char *path, bool is_second)
+{
+        const char *tag = file_base_name(path) + strlen(is_second ? SECOND_BEGIN : sockets->driver);
+        int length = (int)(strlen(tag) - strlen(is_second ? SECOND_END : FIRST_END));
+
+        return is_second ? xasprintf("%s/%s%.*s" FIRST_END, sockets->registry, sockets->driver, length, tag)
+                         : xasprintf("%s/" SECOND_BEGIN "%.*s" SECOND_END, sockets->directory, length, tag);
+}
+
+/* ---- files of other instances ---- */
+
+typedef bool other_fn(const struct dra_sockets *sockets, const char *path, const struct stat *status);
+
+/* The path of the first one that |is_wanted|, which may remove it; for the caller to free. NULL: there is none. */
+static char *find_other(const struct dra_sockets *sockets, bool is_second, other_fn *is_wanted)
+{
+        const char *folder = is_second ? sockets->directory : sockets->registry;
+        const char *own = is_second ? sockets->second : sockets->first;
+        DIR *opened = opendir(folder);
+        const struct dirent *entry;
+        char *found = NULL;
+
+        while (opened && !found && (entry = readdir(opened))) {
+                _free_ char *path = xasprintf("%s/%s", folder, entry->d_name);
+                bool is_ours = is_second ? dra_sockets_is_second(sockets->driver, entry->d_name)
+                                         : dra_sockets_is_first(sockets->driver, entry->d_name);
+                struct stat status;
+
+                if (is_ours && strcmp(path, own) != 0 && lstat(path, &status) == 0 && is_wanted(sockets, path, &status))
+                        found = TAKE_PTR(path);
+        }
+        if (opened)
+                closedir(opened);
+        return found;
+}
+
+static bool is_newer(const struct timespec *a, const struct timespec *b)
+{
+        return a->tv_sec > b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec > b->tv_nsec);
+}
+
+static bool is_successor(const struct dra_sockets *sockets, const char *path, const struct stat *status)
+{
+        struct stat own;
+
+        return lstat(sockets->second, &own) == 0 && S_ISSOCK(status->st_mode) &&
+               is_newer(&status->st_mtim, &own.st_mtim) && reach_socket(path) == 0;
+}
+
+bool dra_sockets_hand_over(const struct dra_sockets *sockets)
+{
+        _free_ char *successor = sockets->has_instance ? find_other(sockets, true, is_successor) : NULL;
+        _free_ char *link = NULL;
+
+        if (!successor)
+                return false;
+        link = xasprintf("%s.link", sockets->second);
+        unlink(link);
+        if (symlink(file_base_name(successor), link) < 0 || rename(link, sockets->second) < 0) {
+                log_warn("cannot hand kubelet over to the next instance", LOG_STR("link", sockets->second),
+                        LOG_STR("error", strerror(errno)));
+                return false;
+        }
+        return true;
+}
+
+static bool is_older(const struct stat *status, int seconds)
+{
+        struct timespec now;
+
+        clock_gettime(CLOCK_REALTIME, &now);
+        return status->st_mtim.tv_sec + seconds <= now.tv_sec;
+}
+
+static void remove_left(const char *path)
+{
+        if (unlink(path) == 0)
+                log_info("removed the socket of an instance that is gone", LOG_STR("socket", path));
+}
+
+static void remove_if_stale(const char *path, const struct stat *status)
+{
+        if (S_ISSOCK(status->st_mode) && is_older(status, DRA_SOCKETS_STALE_S) && reach_socket(path) == ECONNREFUSED)
+                remove_left(path);
+}
+
+/* The first file of an instance that has handed over stays. */
+static bool tidy_first(const struct dra_sockets *sockets, const char *path, const struct stat *status)
+{
+        _free_ char *second = counterpart_of(sockets, path, false);
+        struct stat of_second;
+
+        if (lstat(second, &of_second) < 0 || !S_ISLNK(of_second.st_mode))
+                remove_if_stale(path, status);
+        return false;
+}
+
+static bool tidy_second(const struct dra_sockets *sockets, const char *path, const struct stat *status)
+{
+        _free_ char *first = counterpart_of(sockets, path, true);
+
+        if (S_ISLNK(status->st_mode) && is_older(status, DRA_SOCKETS_HANDED_OVER_S)) {
+                remove_left(first); /* before the link: kubelet ends with the instance that it has by this */
+                remove_left(path);
+        } else {
+                remove_if_stale(path, status);
+        }
+        return false;
+}
+
+void dra_sockets_tidy(const struct dra_sockets *sockets)
+{
+        free(find_other(sockets, false, tidy_first));
+        free(find_other(sockets, true, tidy_second));
+}
+
+/* ---- the Registration service ---- */
+
 struct dra_registration {
         struct dra_registration_options options;
         struct dra_sockets sockets;
         struct rpc_server *first; /* NULL: it does not listen yet */
         struct rpc_server *second;
         struct dirwatch *watches[2];
-        uv_timer_t timer; /* until the next try, or while it hands over until it gives up */
-        uint64_t pause_ms;
+        uv_timer_t timer;      /* until the next try, or while it hands over until it gives up */
+        struct backoff pauses; /* after refusals */
         char last_failure[sizeof(((struct error *)0)->text)];
         bool is_registered;
         bool is_closing;        /* and hands over as long as |watches| are there */
@@ -42,8 +236,6 @@ struct dra_registration {
 };
 
 static void registration_look(struct dra_registration *registration);
-
-/* ---- the Registration service ---- */
 
 static void finish_with(struct rpc_call *call, const ProtobufCMessage *answer)
 {
@@ -77,16 +269,21 @@ static void handle_get_info(struct rpc_call *call, const uint8_t *message UNUSED
 
 static void on_retry(uv_timer_t *timer);
 
-static void refused(struct dra_registration *registration, const char *reason)
+/* At which level a failure is logged: a warning each time the reason changes. */
+static enum log_level note_failure(struct dra_registration *registration, const char *reason)
 {
         enum log_level level = strcmp(registration->last_failure, reason) == 0 ? LOG_DEBUG : LOG_WARN;
 
         snprintf(registration->last_failure, sizeof(registration->last_failure), "%s", reason);
+        return level;
+}
+
+static void refused(struct dra_registration *registration, const char *reason)
+{
+        LOG_AT(note_failure(registration, reason), "kubelet refused the DRA driver, will try again",
+                LOG_STR("driver", registration->sockets.driver), LOG_STR("error", registration->last_failure));
         registration->is_registered = false;
-        LOG_AT(level, "kubelet refused the DRA driver, will try again", LOG_STR("driver", registration->sockets.driver),
-                LOG_STR("error", registration->last_failure));
-        uv_timer_start(&registration->timer, on_retry, registration->pause_ms, 0);
-        registration->pause_ms = MIN(2 * registration->pause_ms, RETRY_MAX_MS);
+        uv_timer_start(&registration->timer, on_retry, backoff_next(&registration->pauses, 0, backoff_random()), 0);
 }
 
 static void handle_notify(struct rpc_call *call, const uint8_t *message, size_t size, void *context)
@@ -112,7 +309,7 @@ static void handle_notify(struct rpc_call *call, const uint8_t *message, size_t 
                         LOG_STR("socket", registration->sockets.second));
                 registration->is_registered = true;
                 registration->last_failure[0] = '\0';
-                registration->pause_ms = registration->options.retry_ms;
+                registration->pauses.failures = 0;
                 uv_timer_stop(&registration->timer);
         } else {
                 refused(registration, status->error[0] ? status->error : "no reason given");
@@ -128,16 +325,6 @@ static const struct rpc_method methods[] = {
 };
 
 /* ---- sockets ---- */
-
-/* Logs one line each time the reason changes. */
-static void registration_report_failure(struct dra_registration *registration, const struct error *err)
-{
-        enum log_level level = strcmp(registration->last_failure, err->text) == 0 ? LOG_DEBUG : LOG_WARN;
-
-        snprintf(registration->last_failure, sizeof(registration->last_failure), "%s", err->text);
-        LOG_AT(level, "DRA driver is not to be found by kubelet, will try again",
-                LOG_STR("driver", registration->sockets.driver), LOG_ERR(err));
-}
 
 static bool is_there(const struct rpc_server *server)
 {
@@ -194,7 +381,8 @@ static void registration_look(struct dra_registration *registration)
         struct error err;
 
         if (make_sockets(registration, &err) < 0)
-                registration_report_failure(registration, &err);
+                LOG_AT(note_failure(registration, err.text), "DRA driver is not to be found by kubelet, will try again",
+                        LOG_STR("driver", registration->sockets.driver), LOG_ERR(&err));
         dra_sockets_tidy(&registration->sockets);
 }
 
@@ -281,9 +469,7 @@ int dra_registration_new(
                 return -1;
         registration = xcalloc(1, sizeof(*registration));
         registration->options = *options;
-        if (!registration->options.retry_ms)
-                registration->options.retry_ms = RETRY_MS;
-        registration->pause_ms = registration->options.retry_ms;
+        registration->pauses = (struct backoff){options->retry_ms ? options->retry_ms : RETRY_MS, RETRY_MAX_MS, 0};
         dra_sockets_init(
                 &registration->sockets, options->registry, options->plugins, options->driver, options->instance);
         uv_timer_init(options->loop, &registration->timer);

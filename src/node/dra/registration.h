@@ -1,11 +1,10 @@
 /*
  * The driver's two sockets: the one that kubelet's plugin watcher looks for, and the one that kubelet then calls.
  *
- *     the first     Registration: GetInfo, NotifyRegistrationStatus
- *     the second    the methods of node/dra/service.h
+ *     the first     <registry>/<driver>[-<instance>]-reg.sock    Registration: GetInfo, NotifyRegistrationStatus
+ *     the second    <plugins>/<driver>/dra[-<instance>].sock     the methods of node/dra/service.h
  *
- * Their files: node/dra/sockets.h. |instance| is the pod's UID: in a rolling update each of the two instances has its
- * own sockets, and kubelet (1.33 and later) calls the connected instance that registered last. If two instances have
+ * |instance| is the pod's UID: in a rolling update each of the two instances has its own sockets, and kubelet (1.33 and later) calls the connected instance that registered last. If two instances have
  * the same names, the second waits until the first no longer accepts connections.
  *
  * Kubelet looks for sockets once a second, and tries a call that has failed again only after a minute. So who ends
@@ -15,7 +14,10 @@
  *                                        └───────────── patience is over ──────────────► files removed ──┘
  *
  * Then kubelet's gRPC connects by the same path to the next instance, and sends again the calls that had no answer: the
- * end of the connection says that none of them has begun.
+ * end of the connection says that none of them has begun. For this the second file of the instance that ends becomes a
+ * symbolic link to the second socket of the next one, and its first file stays:
+ *
+ *     dra-a.sock ──► dra-b.sock
  *
  * Sockets that were removed, or whose directory was replaced, are created again, the second before the first, because
  * kubelet may call as soon as it has read GetInfo. The directory <plugins>/<driver> is created if it is missing; the
@@ -35,6 +37,48 @@
 
 #include "base/error.h"
 #include "node/dra/service.h"
+
+/* ---- the files ---- */
+
+/*
+ * An instance of more characters, as a pod's UID, is a hash of that length there: paths have 107 bytes at most, kubelet's
+ * root may be long, and kubelet dials them.
+ */
+#define DRA_SOCKETS_TAG_MAX ((size_t)8)
+#define DRA_SOCKETS_STALE_S 10       /* a younger file without a listener may be of an instance that is starting */
+#define DRA_SOCKETS_HANDED_OVER_S 60 /* kubelet knows the next instance after a second, and a call takes up to 45 s */
+
+/* The files of one instance. |instance| NULL: it has no name of its own, and cannot hand over. Texts are copied. */
+struct dra_sockets {
+        char *driver;
+        char *registry;
+        char *directory; /* <plugins>/<driver> */
+        char *first;
+        char *second;
+        bool has_instance;
+};
+
+void dra_sockets_init(
+        struct dra_sockets *ret, const char *registry, const char *plugins, const char *driver, const char *instance);
+void dra_sockets_done(struct dra_sockets *sockets);
+
+/* <plugins>/<driver>, for the caller to free. */
+char *dra_sockets_directory(const char *plugins, const char *driver);
+
+/* Whether |name|, without its folder, is that of the first or second socket of an instance of |driver|. */
+bool dra_sockets_is_first(const char *driver, const char *name);
+bool dra_sockets_is_second(const char *driver, const char *name);
+
+/*
+ * Hands over to an instance whose second socket is newer than this one's and accepts connections. False: there is none.
+ * The owner still has to end its connections.
+ */
+bool dra_sockets_hand_over(const struct dra_sockets *sockets);
+
+/* Removes leftover files: sockets without a listener, and those of instances that handed over long ago. */
+void dra_sockets_tidy(const struct dra_sockets *sockets);
+
+/* ---- the registration ---- */
 
 struct dra_registration;
 

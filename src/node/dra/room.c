@@ -15,7 +15,6 @@ struct dra_room_known {
 struct look {
         const struct dra_room *room;
         const struct dra_claim *claim;
-        const struct dra_wanted *wanted;
         const struct dra_layout *layout;
         ledger_claim_over_fn *is_over; /* whose claims do not count; NULL: all count */
 };
@@ -42,9 +41,9 @@ static bool room_is_counted(const struct look *look, const char *uid)
                !(look->is_over && look->is_over(uid, (void *)(uintptr_t)look->room));
 }
 
-static bool is_candidate(const struct dra_wanted *wanted)
+static bool is_candidate(const struct dra_result *result)
 {
-        return wanted->device->kind == DRA_DEVICE_MIG_CANDIDATE;
+        return result->offered->kind == DRA_DEVICE_MIG_CANDIDATE;
 }
 
 /* ---- MIG devices that are made for claims ---- */
@@ -66,13 +65,13 @@ static uint64_t room_value_of(const struct dra_counter_set *set, const char *cou
 }
 
 /* How much of the counter the MIG devices of |claim| consume. */
-static uint64_t consumed_by(const struct look *look, const struct dra_prepared_claim *claim,
-        const struct dra_counter_set *set, const char *counter)
+static uint64_t consumed_by(
+        const struct look *look, const struct dra_claim *claim, const struct dra_counter_set *set, const char *counter)
 {
         uint64_t sum = 0;
 
         for (size_t i = 0; i < claim->n_results; i++)
-                if (dra_prepared_has_instance(&claim->results[i]))
+                if (dra_result_has_instance(&claim->results[i]))
                         sum += room_consumed(dra_layout_find(look->layout, claim->results[i].device), set, counter);
         return sum;
 }
@@ -87,7 +86,7 @@ static int check_candidate(const struct look *look, const struct dra_device *dev
                 uint64_t sum = counter->value;
 
                 for (size_t j = 0; j < dra_record_count(record); j++) {
-                        const struct dra_prepared_claim *other = dra_record_at(record, j);
+                        const struct dra_claim *other = dra_record_at(record, j);
                         uint64_t more = room_is_counted(look, other->uid)
                                                 ? consumed_by(look, other, device->counter_set, counter->name)
                                                 : 0;
@@ -104,64 +103,61 @@ static int check_candidate(const struct look *look, const struct dra_device *dev
 
 /* ---- all that the claim has ---- */
 
+/* MIG devices that are still to be made are left out: the ledger does not know them. */
 static int check_ledger(const struct look *look, struct error *err)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        struct ledger_claim_device *devices = ARENA_ARRAY(&arena, struct ledger_claim_device, look->claim->n_results);
-        struct ledger_claim claim = {.uid = look->claim->uid, .devices = devices};
-        struct dra_booking booking;
-        size_t n_seen = 0; /* devices of the booking */
+        struct ledger_claim booking;
 
-        claim.name = arena_printf(&arena, "%s/%s", look->claim->namespace, look->claim->name);
-        dra_booking_make(&booking, &arena, look->claim, look->wanted);
+        dra_booking_make(&booking, &arena, look->claim);
         for (size_t i = 0; i < look->claim->n_results; i++) {
-                if (booking.of[i] != n_seen) /* by admin access, or seen already */
-                        continue;
-                if (!is_candidate(&look->wanted[i]))
-                        devices[claim.n_devices++] = booking.devices[n_seen];
-                n_seen++;
+                struct ledger_claim_device *device = dra_booking_find(&booking, dra_booking_id(&arena, look->claim, i));
+
+                if (device && is_candidate(&look->claim->results[i]))
+                        *device = booking.devices[--booking.n_devices];
         }
-        if (claim.n_devices == 0)
+        if (booking.n_devices == 0)
                 return 0; /* the ledger has nothing of this claim */
-        return ledger_claim_fits(look->room->ledger, &claim, look->is_over, (void *)(uintptr_t)look->room, err);
+        return ledger_claim_fits(look->room->ledger, &booking, look->is_over, (void *)(uintptr_t)look->room, err);
 }
 
 static int check(const struct look *look, struct error *err)
 {
         for (size_t i = 0; i < look->claim->n_results; i++)
-                if (is_candidate(&look->wanted[i]) && check_candidate(look, look->wanted[i].device, err) < 0)
+                if (is_candidate(&look->claim->results[i]) &&
+                        check_candidate(look, look->claim->results[i].offered, err) < 0)
                         return -1;
         return check_ledger(look, err);
 }
 
 /* ---- who may be in the way ---- */
 
-static bool is_near_device(const struct dra_prepared_claim *other, const struct dra_device *device)
+static bool is_near_device(const struct dra_claim *other, const struct dra_device *device)
 {
         for (size_t i = 0; i < other->n_results; i++) {
-                const struct dra_prepared_result *result = &other->results[i];
+                const struct dra_result *result = &other->results[i];
 
                 if (strcmp(result->unit, device->uuid) == 0 ||
-                        (dra_prepared_has_instance(result) && strcmp(result->instance.gpu, device->uuid) == 0))
+                        (dra_result_has_instance(result) && strcmp(result->instance.gpu, device->uuid) == 0))
                         return true;
         }
         return false;
 }
 
-static bool room_is_near(const struct look *look, const struct dra_prepared_claim *other)
+static bool room_is_near(const struct look *look, const struct dra_claim *other)
 {
         for (size_t i = 0; i < look->claim->n_results; i++)
-                if (is_near_device(other, look->wanted[i].device))
+                if (is_near_device(other, look->claim->results[i].offered))
                         return true;
         return false;
 }
 
-static const struct dra_prepared_claim *find_unknown(const struct look *look)
+static const struct dra_claim *find_unknown(const struct look *look)
 {
         const struct dra_record *record = look->room->record;
 
         for (size_t i = 0; i < dra_record_count(record); i++) {
-                const struct dra_prepared_claim *other = dra_record_at(record, i);
+                const struct dra_claim *other = dra_record_at(record, i);
 
                 if (room_is_counted(look, other->uid) && !room_find_known(look->room, other->uid) &&
                         room_is_near(look, other))
@@ -172,12 +168,12 @@ static const struct dra_prepared_claim *find_unknown(const struct look *look)
 
 /* ---- public ---- */
 
-enum dra_room_state dra_room_look(struct dra_room *room, const struct dra_claim *claim, const struct dra_wanted *wanted,
-        const struct dra_layout *layout, struct error *err)
+enum dra_room_state dra_room_look(
+        struct dra_room *room, const struct dra_claim *claim, const struct dra_layout *layout, struct error *err)
 {
-        const struct look all = {.room = room, .claim = claim, .wanted = wanted, .layout = layout};
+        const struct look all = {.room = room, .claim = claim, .layout = layout};
         struct look left = all;
-        const struct dra_prepared_claim *unknown;
+        const struct dra_claim *unknown;
         struct error conflict;
 
         if (check(&all, err) == 0)
@@ -187,9 +183,7 @@ enum dra_room_state dra_room_look(struct dra_room *room, const struct dra_claim 
                 return DRA_ROOM_COMES;
         unknown = find_unknown(&left);
         if (unknown) {
-                room->asked = (struct dra_service_claim){.namespace = arena_strdup(room->arena, unknown->namespace),
-                        .uid = arena_strdup(room->arena, unknown->uid),
-                        .name = arena_strdup(room->arena, unknown->name)};
+                room->asked = dra_claim_copy_names(room->arena, unknown);
                 return DRA_ROOM_ASK;
         }
         *err = conflict;

@@ -15,8 +15,6 @@
 #include "base/error.h"
 #include "node/dra/claim.h"
 #include "node/dra/prepared_record.h"
-#include "node/dra/service.h"
-#include "node/dra/wanted.h"
 #include "node/ledger/ledger.h"
 
 enum dra_room_state {
@@ -34,15 +32,15 @@ struct dra_room {
         const struct ledger *ledger;
         struct arena *arena;          /* of the rest */
         struct dra_room_known *known; /* claims that were asked for */
-        struct dra_service_claim asked;
+        struct dra_claim asked;       /* only named */
 };
 
 /*
- * |wanted| has an entry for each result of |claim|, with devices of |layout|. Unless the claim fits, |err| says what is
- * in the way: for DRA_ROOM_NONE counting only claims that are not over, else counting all.
+ * |claim| wants devices of |layout|. Unless it fits, |err| says what is in the way: for DRA_ROOM_NONE counting only
+ * claims that are not over, else counting all.
  */
-enum dra_room_state dra_room_look(struct dra_room *room, const struct dra_claim *claim, const struct dra_wanted *wanted,
-        const struct dra_layout *layout, struct error *err);
+enum dra_room_state dra_room_look(
+        struct dra_room *room, const struct dra_claim *claim, const struct dra_layout *layout, struct error *err);
 
 void dra_room_learn(struct dra_room *room, bool is_over);
 

@@ -49,7 +49,7 @@ struct work {
         enum work_kind kind;
         bool is_running;
         struct arena arena; /* of |claim| */
-        struct dra_service_claim claim;
+        struct dra_claim claim;
         struct list waiters;
 };
 
@@ -57,7 +57,6 @@ struct waiter {
         struct list in_work;
         struct work *work; /* NULL: answered */
         struct request *request;
-        const char *uid;
 };
 
 struct request {
@@ -102,13 +101,12 @@ static struct work *oldest_work(const struct dra_service *service, const char *u
         return NULL;
 }
 
-static bool is_same_claim(const struct dra_service_claim *a, const struct dra_service_claim *b)
+static bool is_same_claim(const struct dra_claim *a, const struct dra_claim *b)
 {
         return strcmp(a->uid, b->uid) == 0 && strcmp(a->namespace, b->namespace) == 0 && strcmp(a->name, b->name) == 0;
 }
 
-static struct work *find_or_add_work(
-        struct dra_service *service, enum work_kind kind, const struct dra_service_claim *claim)
+static struct work *find_or_add_work(struct dra_service *service, enum work_kind kind, const struct dra_claim *claim)
 {
         struct work *newest = newest_work(service, claim->uid);
         struct work *work;
@@ -118,9 +116,7 @@ static struct work *find_or_add_work(
         work = xcalloc(1, sizeof(*work));
         work->service = service;
         work->kind = kind;
-        work->claim.namespace = arena_strdup(&work->arena, claim->namespace);
-        work->claim.uid = arena_strdup(&work->arena, claim->uid);
-        work->claim.name = arena_strdup(&work->arena, claim->name);
+        work->claim = dra_claim_copy_names(&work->arena, claim);
         list_init(&work->waiters);
         list_init(&work->in_ready);
         list_append(&service->works, &work->in_works);
@@ -204,14 +200,14 @@ static void send_answers(struct request *request)
         rpc_call_flush(call);
 }
 
-static void set_answer(struct waiter *waiter, const char *error, const struct dra_service_device *devices, size_t count)
+/* |claim| may be only named. */
+static void set_answer(struct waiter *waiter, const struct dra_claim *claim, const char *error)
 {
         struct request *request = waiter->request;
 
         request->answers[waiter - request->waiters] =
-                request->kind == WORK_PREPARE
-                        ? dra_messages_prepared(&request->arena, waiter->uid, error, devices, count, request->is_v1)
-                        : dra_messages_unprepared(&request->arena, waiter->uid, error);
+                request->kind == WORK_PREPARE ? dra_messages_prepared(&request->arena, claim, error, request->is_v1)
+                                              : dra_messages_unprepared(&request->arena, claim->uid, error);
 }
 
 /* ---- works begin and end ---- */
@@ -238,7 +234,7 @@ static bool has_lock(struct dra_service *service)
         return false;
 }
 
-static void on_work_done(const struct dra_service_device *devices, size_t count, const struct error *err, void *data);
+static void on_work_done(const struct dra_claim *claim, const struct error *err, void *data);
 
 /*
  * Begins all works that can begin. A work may end at once, which calls this function again: the nested call returns,
@@ -275,7 +271,7 @@ static void on_lock_retry(uv_timer_t *timer)
         advance(container_of(timer, struct dra_service, lock_retry));
 }
 
-static void on_work_done(const struct dra_service_device *devices, size_t count, const struct error *err, void *data)
+static void on_work_done(const struct dra_claim *claim, const struct error *err, void *data)
 {
         struct work *work = data;
         struct dra_service *service = work->service;
@@ -297,7 +293,7 @@ static void on_work_done(const struct dra_service_device *devices, size_t count,
                 waiter->work = NULL;
                 if (service->is_held)
                         continue;
-                set_answer(waiter, error, devices, count);
+                set_answer(waiter, claim ? claim : &work->claim, error);
                 if (--request->n_pending > 0)
                         continue;
                 leave_service(request);
@@ -334,8 +330,8 @@ static void service_expire(struct request *request)
                                           work->claim.namespace, work->claim.name, service->options.timeout_ms,
                                           service->lock_reason[0] ? service->lock_reason
                                                                   : "what was asked before takes longer");
-                log_warn("claim is late", LOG_STR("uid", waiter->uid), LOG_STR("error", error));
-                set_answer(waiter, error, NULL, 0);
+                log_warn("claim is late", LOG_STR("uid", work->claim.uid), LOG_STR("error", error));
+                set_answer(waiter, &work->claim, error);
                 leave_work(waiter);
         }
         request->n_pending = 0;
@@ -375,7 +371,7 @@ static void service_arm_deadline(struct dra_service *service)
 static int service_read_request(struct request *request, const uint8_t *message, size_t size, struct error *err)
 {
         struct dra_service *service = request->service;
-        const struct dra_service_claim *claims;
+        struct dra_claim *claims;
 
         if (service->n_requests >= DRA_SERVICE_REQUESTS_MAX)
                 return error_set(err, ERROR_EXHAUSTED, "%zu requests are not answered yet", service->n_requests);
@@ -389,7 +385,6 @@ static int service_read_request(struct request *request, const uint8_t *message,
                 struct waiter *waiter = &request->waiters[i];
 
                 waiter->request = request;
-                waiter->uid = claims[i].uid;
                 waiter->work = find_or_add_work(service, request->kind, &claims[i]);
                 list_append(&waiter->work->waiters, &waiter->in_work);
         }

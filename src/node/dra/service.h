@@ -39,23 +39,6 @@
 #define DRA_SERVICE_REQUESTS_MAX ((size_t)1024) /* requests that are not answered; another one is refused */
 #define DRA_SERVICE_WORKS_MAX ((size_t)4096)    /* works that are not done; a request that needs more is refused */
 
-/* |uid| is letters, digits and '-'; the other two are names as the API server has them. */
-struct dra_service_claim {
-        const char *namespace;
-        const char *uid;
-        const char *name;
-};
-
-struct dra_service_device {
-        const char *const *request_names; /* without the part after a '/'; none: all requests of the claim */
-        size_t n_request_names;
-        const char *pool_name;
-        const char *device_name;
-        const char *const *cdi_device_ids;
-        size_t n_cdi_device_ids;
-        const char *share_id; /* NULL: none */
-};
-
 struct dra_prepare;
 
 struct dra_service_options {

@@ -1,13 +1,10 @@
 #include "node/dra/status.h"
 
-#include <assert.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/alloc.h"
-#include "base/list.h"
 #include "base/log.h"
-#include "config/config.h"
 #include "net/kube/object.h"
 
 #define HTTP_NOT_FOUND 404U
@@ -32,7 +29,7 @@ static json_t *condition(const char *type, bool is_true, const char *reason, con
                 reason, "message", bounded(message, DRA_STATUS_MESSAGE_MAX), "lastTransitionTime", time);
 }
 
-static const char *ready_message(struct arena *arena, const struct dra_prepared_result *result)
+static const char *ready_message(struct arena *arena, const struct dra_result *result)
 {
         if (result->daemon)
                 return arena_printf(arena, "%ju MiB and %u %% of the threads of %s, tier %s",
@@ -49,12 +46,12 @@ static const char *ready_message(struct arena *arena, const struct dra_prepared_
  * In tier default the daemon's own limits apply, which are equal for all its clients: a claim's own limits are not
  * enforced.
  */
-static bool is_enforced(const struct dra_prepared_result *result)
+static bool is_enforced(const struct dra_result *result)
 {
         return result->tier && strcmp(result->tier, mps_tier_name(MPS_TIER_DEFAULT)) != 0;
 }
 
-static json_t *conditions_of(struct arena *arena, const struct dra_prepared_result *result, const char *time)
+static json_t *conditions_of(struct arena *arena, const struct dra_result *result, const char *time)
 {
         json_t *conditions = json_array();
         bool enforced = is_enforced(result);
@@ -70,7 +67,7 @@ static json_t *conditions_of(struct arena *arena, const struct dra_prepared_resu
         return conditions;
 }
 
-static json_t *data_of(const struct dra_prepared_result *result)
+static json_t *data_of(const struct dra_result *result)
 {
         json_t *data = json_pack("{s:o}", "uuid", bounded(result->unit, DRA_STATUS_DATA_MAX / 16));
 
@@ -85,19 +82,19 @@ static json_t *data_of(const struct dra_prepared_result *result)
         return data;
 }
 
-static json_t *status_device_of(const struct dra_prepared_result *result, const struct dra_status_options *options)
+static json_t *status_device_of(const struct dra_result *result, const char *driver, const char *time)
 {
         struct arena arena = ARENA_INIT;
-        json_t *device = json_pack("{s:s, s:s, s:s, s:s*, s:o, s:o}", "driver", options->driver, "pool", result->pool,
-                "device", result->device, "shareID", result->share_id, "conditions",
-                conditions_of(&arena, result, options->time), "data", data_of(result));
+        json_t *device = json_pack("{s:s, s:s, s:s, s:s*, s:o, s:o}", "driver", driver, "pool", result->pool, "device",
+                result->device, "shareID", result->share_id, "conditions", conditions_of(&arena, result, time), "data",
+                data_of(result));
 
         arena_done(&arena);
         return device;
 }
 
 /* With admin access a claim may have the same device twice, but the API allows each only once. */
-static bool is_shown_before(const struct dra_prepared_result *results, size_t i)
+static bool is_shown_before(const struct dra_result *results, size_t i)
 {
         const char *share = results[i].share_id ? results[i].share_id : "";
 
@@ -108,34 +105,20 @@ static bool is_shown_before(const struct dra_prepared_result *results, size_t i)
         return false;
 }
 
-json_t *dra_status_removed(const char *uid, const char *name, const char *namespace, enum dra_api api)
+json_t *dra_status_apply(const struct dra_claim *claim, enum dra_api api, const char *driver, const char *time)
 {
         _free_ char *version = xasprintf("resource.k8s.io/%s", dra_api_name(api));
+        json_t *devices = time ? json_array() : NULL;
 
-        return json_pack("{s:s, s:s, s:{s:s, s:s, s:s}, s:{}}", "apiVersion", version, "kind", "ResourceClaim",
-                "metadata", "name", name, "namespace", namespace, "uid", uid, "status");
-}
-
-json_t *dra_status_prepared(const struct dra_prepared_claim *claim, const struct dra_status_options *options)
-{
-        json_t *object = dra_status_removed(claim->uid, claim->name, claim->namespace, options->api);
-        json_t *devices = json_array();
-
-        assert(claim->state == DRA_PREPARED_DONE);
-        for (size_t i = 0; i < claim->n_results; i++)
+        for (size_t i = 0; time && i < claim->n_results; i++)
                 if (!is_shown_before(claim->results, i))
-                        json_array_append_new(devices, status_device_of(&claim->results[i], options));
-        json_object_set_new(json_object_get(object, "status"), "devices", devices);
-        return object;
+                        json_array_append_new(devices, status_device_of(&claim->results[i], driver, time));
+        return json_pack("{s:s, s:s, s:{s:s, s:s, s:s}, s:{s:o*}}", "apiVersion", version, "kind", "ResourceClaim",
+                "metadata", "name", claim->name, "namespace", claim->namespace, "uid", claim->uid, "status", "devices",
+                devices);
 }
 
 /* ---- sending ---- */
-
-struct dra_status_sender {
-        const struct dra_node *node;
-        struct list sendings;
-        bool is_failing; /* the log says so */
-};
 
 struct sending {
         struct list link;
@@ -183,76 +166,46 @@ static struct sending *find_sending(const struct dra_status_sender *sender, cons
         return NULL;
 }
 
-/* Takes the reference to |body|. */
-static void status_send_status(
-        struct dra_status_sender *sender, const char *namespace, const char *name, const char *uid, json_t *body)
+void dra_status_send(struct dra_status_sender *sender, const struct dra_claim *claim, bool is_prepared)
 {
         const struct dra_node *node = sender->node;
-        _free_ char *group = xasprintf(DRA_API_GROUP "/%s", dra_api_name(dra_publisher_api(node->publisher)));
-        _free_ char *collection = object_collection(group, namespace, "resourceclaims");
-        _free_ char *object = object_path(collection, name);
-        _free_ char *path = xasprintf("%s/status", object);
-        struct sending *sending = find_sending(sender, uid);
+        struct sending *sending = find_sending(sender, claim->uid);
+        _free_ char *now = object_time((int64_t)time(NULL) * 1000000);
+        _free_ char *object = NULL;
+        _free_ char *path = NULL;
+        enum dra_api api;
+        json_t *body;
 
+        if (node->is_closing)
+                return;
+        api = dra_publisher_api(node->publisher);
+        object = dra_node_claim_path(node, claim);
+        path = xasprintf("%s/status", object);
+        body = dra_status_apply(claim, api, node->driver, is_prepared ? now : NULL);
         if (sending)
                 sending_free(sending);
         sending = xcalloc(1, sizeof(*sending));
         sending->sender = sender;
-        sending->uid = xstrdup(uid);
+        sending->uid = xstrdup(claim->uid);
         list_append(&sender->sendings, &sending->link);
-        sending->call = kube_client_send(node->client, &(struct kube_request){.method = KUBE_APPLY,
-                                                               .path = path,
-                                                               .body = body,
-                                                               .field_manager = node->driver,
-                                                               .force = true,
-                                                               .done = on_status_sent,
-                                                               .data = sending});
+        sending->call = kube_client_send(node->options.client, &(struct kube_request){.method = KUBE_APPLY,
+                                                                       .path = path,
+                                                                       .body = body,
+                                                                       .field_manager = node->driver,
+                                                                       .force = true,
+                                                                       .done = on_status_sent,
+                                                                       .data = sending});
         json_decref(body);
 }
 
-void dra_status_send_prepared(struct dra_status_sender *sender, const struct dra_prepared_claim *claim)
+void dra_status_sender_init(struct dra_status_sender *sender, const struct dra_node *node)
 {
-        _free_ char *now = object_time((int64_t)time(NULL) * 1000000);
-        const struct dra_node *node = sender->node;
-
-        if (!node->is_closing)
-                status_send_status(sender, claim->namespace, claim->name, claim->uid,
-                        dra_status_prepared(
-                                claim, &(struct dra_status_options){.api = dra_publisher_api(node->publisher),
-                                               .driver = node->driver,
-                                               .time = now}));
-}
-
-void dra_status_send_removed(struct dra_status_sender *sender, const struct dra_service_claim *claim)
-{
-        const struct dra_node *node = sender->node;
-
-        if (!node->is_closing)
-                status_send_status(sender, claim->namespace, claim->name, claim->uid,
-                        dra_status_removed(
-                                claim->uid, claim->name, claim->namespace, dra_publisher_api(node->publisher)));
-}
-
-struct dra_status_sender *dra_status_sender_new(const struct dra_node *node)
-{
-        struct dra_status_sender *sender = xcalloc(1, sizeof(*sender));
-
-        sender->node = node;
+        *sender = (struct dra_status_sender){.node = node};
         list_init(&sender->sendings);
-        return sender;
 }
 
 void dra_status_sender_cancel(struct dra_status_sender *sender)
 {
         while (!list_is_empty(&sender->sendings))
                 sending_free(container_of(sender->sendings.next, struct sending, link));
-}
-
-struct dra_status_sender *dra_status_sender_free(struct dra_status_sender *sender)
-{
-        if (!sender)
-                return NULL;
-        dra_status_sender_cancel(sender);
-        free(sender);
-        return NULL;
 }

@@ -24,38 +24,30 @@
 
 #include <jansson.h>
 
+#include "base/list.h"
 #include "node/dra/node.h"
-#include "node/dra/prepared_record.h"
-#include "node/dra/slices.h"
 
 /* Bounds of the API, for one device. */
 #define DRA_STATUS_DATA_MAX ((size_t)10 * 1024) /* bytes */
 #define DRA_STATUS_CONDITIONS_MAX 8
 #define DRA_STATUS_MESSAGE_MAX ((size_t)32768)
 
-struct dra_status_options {
-        enum dra_api api;
-        const char *driver;
-        const char *time; /* metav1.Time: since when the conditions are so */
+/*
+ * The apply for a prepared claim; a new reference. |time| is a metav1.Time: since when the conditions are so. NULL: the
+ * apply without devices. Pure.
+ */
+json_t *dra_status_apply(const struct dra_claim *claim, enum dra_api api, const char *driver, const char *time);
+
+struct dra_status_sender {
+        const struct dra_node *node; /* outlives the sender */
+        struct list sendings;
+        bool is_failing; /* the log says so */
 };
 
-/* The apply for a prepared claim; a new reference. Pure. */
-json_t *dra_status_prepared(const struct dra_prepared_claim *claim, const struct dra_status_options *options);
-
-/* The apply without devices; a new reference. Pure. */
-json_t *dra_status_removed(const char *uid, const char *name, const char *namespace, enum dra_api api);
-
-struct dra_status_sender;
-
-/* |node| outlives the sender. */
-struct dra_status_sender *dra_status_sender_new(const struct dra_node *node);
+void dra_status_sender_init(struct dra_status_sender *sender, const struct dra_node *node);
 
 /* Cancels requests that are not answered. */
 void dra_status_sender_cancel(struct dra_status_sender *sender);
 
-/* Cancels, too. Accepts NULL, returns NULL. */
-struct dra_status_sender *dra_status_sender_free(struct dra_status_sender *sender);
-
-/* Send nothing while the driver closes. */
-void dra_status_send_prepared(struct dra_status_sender *sender, const struct dra_prepared_claim *claim);
-void dra_status_send_removed(struct dra_status_sender *sender, const struct dra_service_claim *claim);
+/* Sends that the claim is prepared, or is not any more; nothing while the driver closes. */
+void dra_status_send(struct dra_status_sender *sender, const struct dra_claim *claim, bool is_prepared);

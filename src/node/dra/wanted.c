@@ -2,20 +2,190 @@
 
 #include <string.h>
 
+#include "base/macro.h"
+#include "base/text.h"
+#include "net/kube/object.h"
 #include "node/dra/parameters.h"
 
 #define MIB ((uint64_t)1024 * 1024)
 
-/* Reads the limit; 0 for a device without this capacity. */
-static int take_limit(const struct dra_wanted *wanted, const char *name, uint64_t *ret, struct error *err)
+/* ---- the pods of a claim ---- */
+
+static const json_t *pod_find_named(const json_t *list, const char *name)
 {
-        const struct dra_capacity *capacity = dra_device_capacity(wanted->device, name);
+        const json_t *item;
+        size_t i;
+
+        json_array_foreach(list, i, item)
+        {
+                if (text_is_same(object_text(item, "name", NULL), name))
+                        return item;
+        }
+        return NULL;
+}
+
+/* The ResourceClaim that the pod's entry |name| stands for, or NULL. */
+static const char *pod_resolve(const json_t *pod, const char *name)
+{
+        const json_t *entry = pod_find_named(object_find(pod, "spec", "resourceClaims", NULL), name);
+        const char *claim = object_text(entry, "resourceClaimName", NULL);
+
+        if (claim)
+                return claim;
+        entry = pod_find_named(object_find(pod, "status", "resourceClaimStatuses", NULL), name);
+        return object_text(entry, "resourceClaimName", NULL);
+}
+
+/* ---- what a container uses of a claim ---- */
+
+#define REQUESTS_MAX ((size_t)64)
+
+static void add_request(struct arena *arena, struct dra_use *use, const char **requests, const char *request)
+{
+        if (request && use->n_requests < REQUESTS_MAX)
+                requests[use->n_requests++] = arena_strdup(arena, request);
+}
+
+/* Through an extended resource that DRA serves ("nvidia.com/gpu.shared: 1"). */
+static bool find_mapped(const json_t *pod, const char *container, const char *claim, struct arena *arena,
+        struct dra_use *use, const char **requests)
+{
+        const json_t *status = object_find(pod, "status", "extendedResourceClaimStatus", NULL);
+        const json_t *mapping;
+        bool is_found = false;
+        size_t i;
+
+        if (!container || !text_is_same(object_text(status, "resourceClaimName", NULL), claim))
+                return false;
+        json_array_foreach(json_object_get(status, "requestMappings"), i, mapping)
+        {
+                if (!text_is_same(object_text(mapping, "containerName", NULL), container))
+                        continue;
+                add_request(arena, use, requests, object_text(mapping, "requestName", NULL));
+                is_found = true;
+        }
+        return is_found;
+}
+
+/* False: the container does not use the claim. */
+static bool pod_find_use(
+        struct dra_use *ret, const json_t *pod, const json_t *container, const char *claim, struct arena *arena)
+{
+        const char **requests = ARENA_ARRAY(arena, const char *, REQUESTS_MAX);
+        bool is_found = false;
+        bool is_all = false;
+        const json_t *use;
+        size_t i;
+
+        *ret = (struct dra_use){.requests = requests};
+        json_array_foreach(object_find(container, "resources", "claims", NULL), i, use)
+        {
+                const char *entry = object_text(use, "name", NULL);
+                const char *request = object_text(use, "request", NULL);
+
+                if (!entry || !text_is_same(pod_resolve(pod, entry), claim))
+                        continue;
+                is_found = true;
+                is_all |= !request || !*request;
+                add_request(arena, ret, requests, request);
+        }
+        is_found |= find_mapped(pod, object_text(container, "name", NULL), claim, arena, ret, requests);
+        if (is_all)
+                ret->n_requests = 0;
+        return is_found;
+}
+
+static bool uses_share(const json_t *pod, const json_t *container, const struct dra_pod_claim *claim)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct dra_use use;
+
+        if (!pod_find_use(&use, pod, container, claim->name, &arena))
+                return false;
+        for (size_t i = 0; i < use.n_requests; i++)
+                for (size_t j = 0; j < claim->n_requests; j++)
+                        if (strcmp(use.requests[i], claim->requests[j]) == 0)
+                                return true;
+        return use.n_requests == 0 || claim->n_requests == 0;
+}
+
+static const char *const container_lists[] = {"initContainers", "containers"};
+
+void dra_pod_add_uses(const json_t *pod, const char *claim, struct arena *arena, struct dra_uses *uses)
+{
+        for (size_t i = 0; i < ARRAY_SIZE(container_lists); i++) {
+                const json_t *container;
+                size_t j;
+
+                json_array_foreach(object_find(pod, "spec", container_lists[i], NULL), j, container)
+                {
+                        struct dra_use use;
+
+                        if (!pod_find_use(&use, pod, container, claim, arena))
+                                continue;
+                        if (uses->count == DRA_USES_MAX)
+                                uses->is_whole = false;
+                        else
+                                uses->all[uses->count++] = use;
+                }
+        }
+}
+
+/* ---- several claims ---- */
+
+bool dra_claim_is_beside(const struct ledger_claim *other, const char *uid, const char *pod_uid)
+{
+        bool has_share = false;
+
+        for (size_t i = 0; i < other->n_devices; i++)
+                has_share |= other->devices[i].is_shared;
+        for (size_t i = 0; has_share && strcmp(other->uid, uid) != 0 && i < other->n_pods; i++)
+                if (strcmp(other->pods[i].uid, pod_uid) == 0)
+                        return true;
+        return false;
+}
+
+const struct ledger_claim_pod *dra_pod_with_others(
+        const struct dra_claim *claim, const struct ledger_claim_state *states, size_t n_states, size_t *position)
+{
+        while (*position < claim->n_pods) {
+                const struct ledger_claim_pod *pod = &claim->pods[(*position)++];
+
+                for (size_t i = 0; i < n_states; i++)
+                        if (dra_claim_is_beside(states[i].claim, claim->uid, pod->uid))
+                                return pod;
+        }
+        return NULL;
+}
+
+const char *dra_pod_container_of_both(
+        const json_t *pod, const struct dra_pod_claim *claim, const struct dra_pod_claim *other)
+{
+        for (size_t i = 0; i < ARRAY_SIZE(container_lists); i++) {
+                const json_t *container;
+                size_t j;
+
+                json_array_foreach(object_find(pod, "spec", container_lists[i], NULL), j, container)
+                {
+                        if (uses_share(pod, container, claim) && uses_share(pod, container, other))
+                                return object_text(container, "name", NULL);
+                }
+        }
+        return NULL;
+}
+
+/* ---- the limits of a result ---- */
+
+/* Reads the limit; 0 for a device without this capacity. */
+static int take_limit(const struct dra_result *result, const char *name, uint64_t *ret, struct error *err)
+{
+        const struct dra_capacity *capacity = dra_device_capacity(result->offered, name);
         uint64_t value;
 
         *ret = 0;
         if (!capacity)
                 return 0;
-        value = wanted->device->allows_multiple ? dra_claim_capacity(wanted->result, name, 0) : capacity->value;
+        value = result->offered->allows_multiple ? dra_claim_capacity(result, name, 0) : capacity->value;
         if (value == 0)
                 return error_set(err, ERROR_INVALID, "consumedCapacity has no %s", name);
         if (value > capacity->value)
@@ -25,32 +195,32 @@ static int take_limit(const struct dra_wanted *wanted, const char *name, uint64_
         return 0;
 }
 
-static int wanted_read_one(struct dra_wanted *wanted, const struct dra_wanted_rules *rules, struct error *err)
+static int wanted_read_one(struct dra_result *result, const struct dra_wanted_rules *rules, struct error *err)
 {
-        const struct dra_claim_result *result = wanted->result;
         const struct dra_device *device = dra_layout_find(rules->layout, result->device);
-        uint64_t threads, clients;
+        uint64_t threads = 0, clients;
 
         if (!device)
                 return error_set(err, ERROR_UNAVAILABLE, "this node does not offer it now");
-        if (result->admin_access && dra_device_kind_is_by_mps(device->kind))
+        if (result->is_admin && dra_device_kind_is_by_mps(device->kind))
                 return error_set(err, ERROR_UNSUPPORTED,
                         "admin access to a share by MPS is not supported, since its limits would be taken from others; ask "
                         "for the device class of whole GPUs");
-        if (result->admin_access && device->kind == DRA_DEVICE_MIG_CANDIDATE)
+        if (result->is_admin && device->kind == DRA_DEVICE_MIG_CANDIDATE)
                 return error_set(err, ERROR_UNSUPPORTED,
                         "admin access to a MIG device that is still to be made is not supported: it would take what others can have");
-        if (device->allows_multiple && !result->share_id && !result->admin_access)
+        if (device->allows_multiple && !result->share_id && !result->is_admin)
                 return error_set(err, ERROR_INVALID, "it is shared, and the result has no shareID");
-        wanted->device = device;
-        if (!dra_device_kind_is_by_mps(device->kind))
-                return 0;
-        if (take_limit(wanted, DRA_CAPACITY_MEMORY, &wanted->memory_bytes, err) < 0 ||
-                take_limit(wanted, DRA_CAPACITY_THREADS, &threads, err) < 0 ||
-                take_limit(wanted, DRA_CAPACITY_CLIENTS, &clients, err) < 0)
+        result->offered = device;
+        result->unit = device->uuid;
+        result->memory_bytes = 0;
+        result->together = 0;
+        if (dra_device_kind_is_by_mps(device->kind) &&
+                (take_limit(result, DRA_CAPACITY_MEMORY, &result->memory_bytes, err) < 0 ||
+                        take_limit(result, DRA_CAPACITY_THREADS, &threads, err) < 0 ||
+                        take_limit(result, DRA_CAPACITY_CLIENTS, &clients, err) < 0))
                 return -1;
-        wanted->thread_percentage = (unsigned int)threads;
-        wanted->clients = (unsigned int)clients;
+        result->thread_percentage = (unsigned int)threads;
         return 0;
 }
 
@@ -70,12 +240,13 @@ static bool names(const struct dra_use *use, const char *request)
 }
 
 /* The results by MPS that a container has with this use; NULL: all of the claim. */
-static uint32_t shares_of(const struct dra_wanted *all, size_t count, const struct dra_use *use)
+static uint32_t shares_of(const struct dra_claim *claim, const struct dra_use *use)
 {
         uint32_t shares = 0;
 
-        for (size_t i = 0; i < count; i++)
-                if (dra_device_kind_is_by_mps(all[i].device->kind) && (!use || names(use, all[i].result->request)))
+        for (size_t i = 0; i < claim->n_results; i++)
+                if (dra_device_kind_is_by_mps(claim->results[i].offered->kind) &&
+                        (!use || names(use, claim->results[i].request)))
                         shares |= bit_of(i);
         return shares;
 }
@@ -99,18 +270,19 @@ static int wanted_check_daemon(
 }
 
 /* Whether all of |shares| are of one unit, and if not, that the same containers use all of them. */
-static int wanted_check_units(const struct dra_wanted *all, size_t count, uint32_t shares,
-        const struct dra_wanted_rules *rules, struct error *err)
+static int wanted_check_units(
+        const struct dra_claim *claim, uint32_t shares, const struct dra_wanted_rules *rules, struct error *err)
 {
+        const struct dra_result *all = claim->results;
         bool are_of_one = true;
 
-        for (size_t i = 0; i < count; i++)
+        for (size_t i = 0; i < claim->n_results; i++)
                 for (size_t j = 0; j < i; j++) {
                         if (!(shares & bit_of(i)) || !(shares & bit_of(j)))
                                 continue;
-                        if (wanted_check_daemon(all[j].device, all[i].device, rules, err) < 0)
+                        if (wanted_check_daemon(all[j].offered, all[i].offered, rules, err) < 0)
                                 return -1;
-                        are_of_one &= are_of_one_unit(all[j].device, all[i].device);
+                        are_of_one &= are_of_one_unit(all[j].offered, all[i].offered);
                 }
         if (are_of_one)
                 return 0;
@@ -119,7 +291,7 @@ static int wanted_check_units(const struct dra_wanted *all, size_t count, uint32
                         "it has shares of several GPUs, whose limits count by their order, so a container must use all of them; "
                         "whether they do is not known, since the agent may not get pods (rbac.readPods of the chart)");
         for (size_t i = 0; i < rules->n_uses; i++) {
-                uint32_t used = shares_of(all, count, &rules->uses[i]);
+                uint32_t used = shares_of(claim, &rules->uses[i]);
 
                 if (used && used != shares)
                         return error_set(err, ERROR_UNSUPPORTED,
@@ -129,11 +301,11 @@ static int wanted_check_units(const struct dra_wanted *all, size_t count, uint32
         return 0;
 }
 
-static int check_use(const struct dra_wanted *all, size_t count, uint32_t used, const struct dra_wanted_rules *rules,
-        struct error *err)
+static int check_use(
+        const struct dra_claim *claim, uint32_t used, const struct dra_wanted_rules *rules, struct error *err)
 {
         for (size_t i = 0; i < rules->n_uses; i++) {
-                uint32_t other = shares_of(all, count, &rules->uses[i]);
+                uint32_t other = shares_of(claim, &rules->uses[i]);
 
                 if (used != other && used & other)
                         return error_set(err, ERROR_UNSUPPORTED,
@@ -143,54 +315,47 @@ static int check_use(const struct dra_wanted *all, size_t count, uint32_t used, 
         return 0;
 }
 
-static int wanted_group_shares(
-        struct dra_wanted *all, size_t count, const struct dra_wanted_rules *rules, struct error *err)
+static int wanted_group_shares(struct dra_claim *claim, const struct dra_wanted_rules *rules, struct error *err)
 {
-        const uint32_t shares = shares_of(all, count, NULL);
+        const uint32_t shares = shares_of(claim, NULL);
         uint32_t rest = shares;
 
-        if (wanted_check_units(all, count, shares, rules, err) < 0)
+        if (wanted_check_units(claim, shares, rules, err) < 0)
                 return -1;
         for (size_t i = 0; i < rules->n_uses; i++) {
-                uint32_t used = shares_of(all, count, &rules->uses[i]);
+                uint32_t used = shares_of(claim, &rules->uses[i]);
 
-                if (check_use(all, count, used, rules, err) < 0)
+                if (check_use(claim, used, rules, err) < 0)
                         return -1;
                 rest &= ~used;
-                for (size_t j = 0; j < count; j++)
+                for (size_t j = 0; j < claim->n_results; j++)
                         if (used & bit_of(j))
-                                all[j].together = used;
+                                claim->results[j].together = used;
         }
-        for (size_t j = 0; j < count; j++)
+        for (size_t j = 0; j < claim->n_results; j++)
                 if (rest & bit_of(j))
-                        all[j].together = rest;
+                        claim->results[j].together = rest;
         return 0;
 }
 
-int dra_wanted_read(const struct dra_wanted **ret, struct arena *arena, const struct dra_claim *claim,
-        const struct dra_wanted_rules *rules, struct error *err)
+int dra_wanted_read(struct dra_claim *claim, const struct dra_wanted_rules *rules, struct error *err)
 {
-        struct dra_wanted *all = ARENA_ARRAY(arena, struct dra_wanted, claim->n_results);
-
         if (!rules->layout)
                 return error_set(err, ERROR_UNAVAILABLE, "the GPUs of this node are not known yet");
-        for (size_t i = 0; i < claim->n_results; i++) {
-                all[i].result = &claim->results[i];
-                if (wanted_read_one(&all[i], rules, err) < 0)
+        for (size_t i = 0; i < claim->n_results; i++)
+                if (wanted_read_one(&claim->results[i], rules, err) < 0)
                         return error_prefix(err, "device '%s'", claim->results[i].device);
-        }
-        if (wanted_group_shares(all, claim->n_results, rules, err) < 0)
+        if (wanted_group_shares(claim, rules, err) < 0)
                 return -1;
         for (size_t i = 0; i < claim->n_results; i++)
-                if (dra_parameters_apply(all, claim->n_results, i, claim, rules, err) < 0)
+                if (dra_parameters_apply(claim, i, rules, err) < 0)
                         return error_prefix(err, "device '%s'", claim->results[i].device);
-        *ret = all;
         return 0;
 }
 
 /* ---- booking ---- */
 
-const char *dra_booking_id(struct arena *arena, const char *uid, size_t position)
+static const char *booking_id_at(struct arena *arena, const char *uid, size_t position)
 {
         char *id = arena_printf(arena, "c%s_%zu", uid, position);
         char *to = id;
@@ -202,58 +367,17 @@ const char *dra_booking_id(struct arena *arena, const char *uid, size_t position
         return id;
 }
 
-static void wanted_add_share(struct ledger_claim_device *to, const struct ledger_claim_device *share)
+const char *dra_booking_id(struct arena *arena, const struct dra_claim *claim, size_t i)
 {
-        to->limit_mib += share->limit_mib;
-        to->threads_permille += share->threads_permille;
-}
+        const struct dra_result *result = &claim->results[i];
+        size_t first = 0;
 
-static struct ledger_claim_device wanted_device_of(
-        struct arena *arena, const struct dra_claim *claim, const struct dra_wanted *wanted, size_t position)
-{
-        enum dra_device_kind kind = wanted->device->kind;
-
-        return (struct ledger_claim_device){
-                .id = dra_booking_id(arena, claim->uid, position),
-                .unit = arena_strdup(arena, wanted->device->uuid),
-                .is_shared = dra_device_kind_is_by_mps(kind),
-                .is_alone = kind == DRA_DEVICE_WHOLE || kind == DRA_DEVICE_MIG || kind == DRA_DEVICE_MIG_CANDIDATE,
-                .limit_mib = wanted->memory_bytes / MIB,
-                .threads_permille = wanted->thread_percentage ? wanted->thread_percentage * 10 : 1000,
-        };
-}
-
-/* An earlier result whose device has the share of result |i|, too; |i| itself if there is none. */
-static size_t wanted_find_first(const struct dra_wanted *wanted, size_t i)
-{
-        for (size_t j = 0; wanted[i].together && j < i; j++)
-                if (wanted[j].together == wanted[i].together &&
-                        strcmp(wanted[j].device->uuid, wanted[i].device->uuid) == 0)
-                        return j;
-        return i;
-}
-
-void dra_booking_make(
-        struct dra_booking *ret, struct arena *arena, const struct dra_claim *claim, const struct dra_wanted *wanted)
-{
-        *ret = (struct dra_booking){
-                .devices = ARENA_ARRAY(arena, struct ledger_claim_device, claim->n_results),
-                .of = ARENA_ARRAY(arena, size_t, claim->n_results),
-        };
-        for (size_t i = 0; i < claim->n_results; i++) {
-                struct ledger_claim_device device = wanted_device_of(arena, claim, &wanted[i], i);
-                size_t first = wanted_find_first(wanted, i);
-
-                if (claim->results[i].admin_access) {
-                        ret->of[i] = DRA_NOT_BOOKED;
-                } else if (first < i) {
-                        ret->of[i] = ret->of[first];
-                        wanted_add_share(&ret->devices[ret->of[i]], &device);
-                } else {
-                        ret->of[i] = ret->n_devices;
-                        ret->devices[ret->n_devices++] = device;
-                }
-        }
+        if (result->is_admin || result->allocation)
+                return result->allocation;
+        while (first < i && (!result->together || claim->results[first].together != result->together ||
+                                    strcmp(claim->results[first].unit, result->unit) != 0))
+                first++;
+        return booking_id_at(arena, claim->uid, first);
 }
 
 static enum mps_tier tier_of(const char *name)
@@ -265,44 +389,41 @@ static enum mps_tier tier_of(const char *name)
         return tier;
 }
 
-static struct ledger_claim_device *wanted_find_device(struct ledger_claim_device *devices, size_t count, const char *id)
+struct ledger_claim_device *dra_booking_find(const struct ledger_claim *booking, const char *id)
 {
-        for (size_t i = 0; i < count; i++)
-                if (strcmp(devices[i].id, id) == 0)
-                        return &devices[i];
+        for (size_t i = 0; id && i < booking->n_devices; i++)
+                if (strcmp(booking->devices[i].id, id) == 0)
+                        return (struct ledger_claim_device *)(uintptr_t)&booking->devices[i];
         return NULL;
 }
 
-void dra_booking_keep(struct ledger_claim *ret, struct arena *arena, const struct dra_prepared_claim *recorded)
+void dra_booking_make(struct ledger_claim *ret, struct arena *arena, const struct dra_claim *claim)
 {
-        struct ledger_claim_device *devices = ARENA_ARRAY(arena, struct ledger_claim_device, recorded->n_results);
-        size_t count = 0;
+        struct ledger_claim_device *devices = ARENA_ARRAY(arena, struct ledger_claim_device, claim->n_results);
 
-        for (size_t i = 0; i < recorded->n_results; i++) {
-                const struct dra_prepared_result *result = &recorded->results[i];
-                const struct ledger_claim_device device = {
-                        .id = result->allocation ? result->allocation : dra_booking_id(arena, recorded->uid, i),
-                        .unit = result->unit,
-                        .is_shared = result->daemon != NULL,
-                        .is_alone = !result->daemon && !result->share_id,
-                        .limit_mib = result->memory_bytes / MIB,
-                        .threads_permille = result->thread_percentage ? result->thread_percentage * 10 : 1000,
-                        .tier = tier_of(result->tier),
-                        .daemon = result->daemon,
-                };
-                struct ledger_claim_device *first = wanted_find_device(devices, count, device.id);
+        *ret = (struct ledger_claim){.uid = claim->uid,
+                .name = arena_printf(arena, "%s/%s", claim->namespace, claim->name),
+                .devices = devices};
+        for (size_t i = 0; i < claim->n_results; i++) {
+                const struct dra_result *result = &claim->results[i];
+                const char *id = dra_booking_id(arena, claim, i);
+                bool is_shared =
+                        result->offered ? dra_device_kind_is_by_mps(result->offered->kind) : result->daemon != NULL;
+                unsigned int permille = result->thread_percentage ? result->thread_percentage * 10 : 1000;
+                struct ledger_claim_device *first = dra_booking_find(ret, id);
 
-                if (result->is_admin)
-                        continue;
-                if (first)
-                        wanted_add_share(first, &device);
-                else
-                        devices[count++] = device;
+                if (first) {
+                        first->limit_mib += result->memory_bytes / MIB;
+                        first->threads_permille += permille;
+                } else if (id) {
+                        devices[ret->n_devices++] = (struct ledger_claim_device){.id = id,
+                                .unit = result->unit,
+                                .is_shared = is_shared,
+                                .is_alone = !is_shared && !result->share_id,
+                                .limit_mib = result->memory_bytes / MIB,
+                                .threads_permille = permille,
+                                .tier = tier_of(result->tier),
+                                .daemon = result->daemon};
+                }
         }
-        *ret = (struct ledger_claim){
-                .uid = recorded->uid,
-                .name = arena_printf(arena, "%s/%s", recorded->namespace, recorded->name),
-                .devices = devices,
-                .n_devices = count,
-        };
 }

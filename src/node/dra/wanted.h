@@ -16,30 +16,70 @@
  */
 #pragma once
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "config/config.h"
 #include "node/dra/claim.h"
-#include "node/dra/layout.h"
-#include "node/dra/prepared_record.h"
 #include "node/ledger/claims.h"
 
-struct dra_wanted {
-        const struct dra_claim_result *result;
-        const struct dra_device *device;
-        uint64_t memory_bytes;          /* 0: no limit */
-        unsigned int thread_percentage; /* 0: no limit */
-        unsigned int clients;           /* 0: no limit */
-        enum dra_unenforced unenforced;
-        uint32_t together; /* by MPS: bit i for the result i that the same containers use, and for itself; else 0 */
-};
+/* ---- what containers use ---- */
 
 /* The use of a claim by a container: these requests, or all (none is named). */
 struct dra_use {
         const char *const *requests;
         size_t n_requests;
 };
+
+/*
+ * The ResourceClaims that the containers of a pod use are found in the pod, as the API server has it:
+ *
+ *   spec.resourceClaims               name "gpu", resourceClaimName "train"; or a template, whose claim is in
+ *   status.resourceClaimStatuses      name "gpu", resourceClaimName "pod-1-gpu-x7k2p"
+ *   status.extendedResourceClaimStatus   resourceClaimName, for the containers in requestMappings
+ *   spec.containers, initContainers   resources.claims: name "gpu", and perhaps request "main": only that request of
+ *                                     the claim
+ *
+ * A process can use only one MPS daemon, and has only one limit of each kind. So a container with shares of two claims
+ * would get those of only one of them.
+ */
+#define DRA_USES_MAX ((size_t)128)
+
+/* The uses of a claim by the containers of its pods. */
+struct dra_uses {
+        struct dra_use all[DRA_USES_MAX];
+        size_t count;
+        bool is_whole; /* none is missing */
+};
+
+/* Adds those of the pod; texts are copied to |arena|. */
+void dra_pod_add_uses(const json_t *pod, const char *claim, struct arena *arena, struct dra_uses *uses);
+
+/* A claim, and its requests that have shares by MPS. */
+struct dra_pod_claim {
+        const char *name;
+        const char *const *requests;
+        size_t n_requests; /* 0: not known; any may be */
+};
+
+/*
+ * Whether |other| is another claim than |uid|, has a share by MPS, and is used by the pod as well, as far as its pods
+ * are known.
+ */
+bool dra_claim_is_beside(const struct ledger_claim *other, const char *uid, const char *pod_uid);
+
+/*
+ * The next pod of |claim|, from |*position| on, that also uses another claim with a share by MPS; |*position| becomes
+ * the position after it. NULL: there is none.
+ */
+const struct ledger_claim_pod *dra_pod_with_others(
+        const struct dra_claim *claim, const struct ledger_claim_state *states, size_t n_states, size_t *position);
+
+/* The first container that uses shares by MPS of both claims; the name points into |pod|. NULL: none does. */
+const char *dra_pod_container_of_both(
+        const json_t *pod, const struct dra_pod_claim *claim, const struct dra_pod_claim *other);
+
+/* ---- what a claim wants ---- */
 
 struct dra_wanted_rules {
         const struct dra_layout *layout; /* NULL: not known yet */
@@ -53,26 +93,17 @@ struct dra_wanted_rules {
 };
 
 /*
- * Returns an entry for each result, in their order, in |arena|; entries point into claim and layout. ERROR_UNAVAILABLE:
- * the layout does not have the device, or is not known yet. ERROR_UNSUPPORTED: these rules do not allow it.
- * ERROR_INVALID: no scheduler with this layout could have allocated the claim.
+ * Sets what each result of |claim| wants. ERROR_UNAVAILABLE: the layout does not have the device, or is not known yet.
+ * ERROR_UNSUPPORTED: these rules do not allow it. ERROR_INVALID: no scheduler with this layout could have allocated the
+ * claim.
  */
-int dra_wanted_read(const struct dra_wanted **ret, struct arena *arena, const struct dra_claim *claim,
-        const struct dra_wanted_rules *rules, struct error *err) MUST_USE;
+int dra_wanted_read(struct dra_claim *claim, const struct dra_wanted_rules *rules, struct error *err) MUST_USE;
 
 /* ---- booking ---- */
 
-#define DRA_NOT_BOOKED SIZE_MAX /* by admin access: others have it */
-
-struct dra_booking {
-        struct ledger_claim_device *devices;
-        size_t n_devices;
-        size_t *of; /* one for each result: its device, or DRA_NOT_BOOKED */
-};
-
 /*
- * Makes the ledger's entry of a claim: a device for each of its results, but only one for all shares of a unit that the
- * same containers use. Pure.
+ * Makes the ledger's entry of a claim that wants something or is recorded: a device for each of its results, but only
+ * one for all shares of a unit that the same containers use. What has admin access is not booked. Pure.
  *
  * A claim with 10 GiB and 30 % of GPU-A by request "a", 5 GiB and 20 % of GPU-A by request "b", and GPU-B as a whole: a
  * process has one limit of each kind on a GPU, so a container with the claim has 15 GiB and 50 % of GPU-A, in one
@@ -82,13 +113,15 @@ struct dra_booking {
  *   result 1 ──┘
  *   result 2 ─────► c15eb…_2   GPU-B   alone
  *
- * In |arena|, with copies of all texts. |wanted|: one for each result of the claim.
+ * In |arena|; borrows from |claim|, and has no pods.
  */
-void dra_booking_make(
-        struct dra_booking *ret, struct arena *arena, const struct dra_claim *claim, const struct dra_wanted *wanted);
+void dra_booking_make(struct ledger_claim *ret, struct arena *arena, const struct dra_claim *claim);
 
-/* Like dra_booking_make(), for a prepared claim; borrows from |recorded|. */
-void dra_booking_keep(struct ledger_claim *ret, struct arena *arena, const struct dra_prepared_claim *recorded);
+/*
+ * "c15ebfed7…_0": of the claim and the position of the first result that is booked with result |i|, of the characters
+ * of an allocation's id. NULL: it is not booked.
+ */
+const char *dra_booking_id(struct arena *arena, const struct dra_claim *claim, size_t i);
 
-/* "c15ebfed7…_0": of the claim and the position of a result in it, of the characters of an allocation's id. */
-const char *dra_booking_id(struct arena *arena, const char *uid, size_t position);
+/* The device of that booking with this id; NULL: none, as |id| may be. */
+struct ledger_claim_device *dra_booking_find(const struct ledger_claim *booking, const char *id);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "node/cdi/start_devices.h"
+#include "node/cdi/mps_devices.h"
 #include "node/kubelet/convert.h"
 #include "plan/cdi_name.h"
 #include "plan/mps_wanted.h"

@@ -12,9 +12,8 @@
 #include "base/strbuf.h"
 #include "node/cdi/cdi.h"
 #include "node/cdi/devices.h"
-#include "node/cdi/limit_devices.h"
-#include "node/cdi/roots.h"
 #include "node/cdi/libraries.h"
+#include "node/cdi/mps_devices.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -60,12 +59,9 @@ static void check_earlier(const uint8_t *data, size_t size)
         struct config config = {.driver_root = "", .driver_root_ctr = "", .dev_root = "", .system_root = ""};
         struct plan plan = {.config = &config, .inventory = &inventory};
         bool lacks_nodes;
-        struct cdi_context context = {.arena = &arena,
-                .plan = &plan,
-                .config = &config,
-                .roots = roots_of(&config, &arena),
-                .lacks_nodes = &lacks_nodes};
+        struct cdi_context context = cdi_context_of(&config, &plan, &arena);
 
+        context.lacks_nodes = &lacks_nodes;
         spec_add_env(spec_device(spec, "GPU-0"), "A=B");
         devices_keep(&context, spec, (const char *)data, size);
         check_document(spec);

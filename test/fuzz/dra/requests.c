@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
         struct arena arena = ARENA_INIT;
-        const struct dra_service_claim *claims;
+        struct dra_claim *claims;
         ProtobufCMessage **answers[2];
         struct error err;
         size_t count;
@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 for (size_t i = 0; i < count; i++) {
                         assert(strlen(claims[i].uid) <= DRA_NAME_MAX && !strpbrk(claims[i].uid, "./"));
                         assert(!strchr(claims[i].namespace, '/') && !strchr(claims[i].name, '/'));
-                        answers[0][i] = dra_messages_prepared(&arena, claims[i].uid, claims[i].name, NULL, 0, true);
+                        answers[0][i] = dra_messages_prepared(&arena, &claims[i], claims[i].name, true);
                         answers[1][i] = dra_messages_unprepared(&arena, claims[i].uid, claims[i].name);
                 }
                 rpc_message_unref(dra_messages_join_prepared(answers[0], count));

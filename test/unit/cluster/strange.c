@@ -163,11 +163,10 @@ static void read_node(const struct cluster_node *node)
 
 static void read_claim(const json_t *object, struct arena *arena)
 {
-        static const struct dra_claim_asked asked = {"team", "o1", "u1", "d", "p"};
-        struct dra_claim claim;
+        struct dra_claim claim = {.namespace = "team", .name = "o1", .uid = "u1"};
         struct error err;
 
-        if (dra_claim_read(&claim, arena, object, &asked, &err) == 0)
+        if (dra_claim_read(&claim, arena, object, "d", "p", &err) == 0)
                 assert_true(claim.n_results >= 1 && claim.n_results <= DRA_CLAIM_RESULTS_MAX);
 }
 

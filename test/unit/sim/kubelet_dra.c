@@ -14,7 +14,6 @@
 #include "base/alloc.h"
 #include "node/dra/prepare.h"
 #include "node/dra/registration.h"
-#include "node/dra/sockets.h"
 #include "base/io/loop.h"
 #include "sim/kubelet/dra.h"
 
@@ -41,13 +40,14 @@ struct fixture {
         char wiped[256]; /* "all DRIVER " */
 };
 
-static void hear(struct dra_prepare *prepare, const char *what, const struct dra_service_claim *claim,
+static void hear(struct dra_prepare *prepare, const char *what, const struct dra_claim *claim,
         dra_prepare_done_fn *done, void *data)
 {
         struct driver *driver = (struct driver *)prepare;
-        const char *const ids[] = {"kind=one", "kind=two"};
-        const struct dra_service_device devices[] = {
-                {NULL, 0, "n1", "gpu-0-shared", ids, 1, "s"}, {NULL, 0, "n1", "gpu-1-shared", ids + 1, 1, "t"}};
+        struct dra_result results[] = {
+                {.request = "a", .pool = "n1", .device = "gpu-0-shared", .cdi_id = "kind=one", .share_id = "s"},
+                {.request = "b", .pool = "n1", .device = "gpu-1-shared", .cdi_id = "kind=two", .share_id = "t"}};
+        const struct dra_claim prepared = {.uid = claim->uid, .results = results, .n_results = 2};
         size_t length = strlen(driver->heard);
         struct error err;
 
@@ -55,25 +55,25 @@ static void hear(struct dra_prepare *prepare, const char *what, const struct dra
                 claim->name, claim->uid);
         if (driver->refuses) {
                 error_raise(&err, ERROR_UNAVAILABLE, "%s", driver->refuses);
-                done(NULL, 0, &err, data);
+                done(NULL, &err, data);
         } else {
-                done(devices, strcmp(what, "prepare") == 0 ? 2 : 0, NULL, data);
+                done(strcmp(what, "prepare") == 0 ? &prepared : NULL, NULL, data);
         }
 }
 
 void dra_prepare_claim(
-        struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data)
+        struct dra_prepare *prepare, const struct dra_claim *claim, dra_prepare_done_fn *done, void *data)
 {
         hear(prepare, "prepare", claim, done, data);
 }
 
 void dra_unprepare_claim(
-        struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data)
+        struct dra_prepare *prepare, const struct dra_claim *claim, dra_prepare_done_fn *done, void *data)
 {
         hear(prepare, "unprepare", claim, done, data);
 }
 
-void dra_prepare_abandon(struct dra_prepare *prepare UNUSED, const struct dra_service_claim *claim UNUSED)
+void dra_prepare_abandon(struct dra_prepare *prepare UNUSED, const struct dra_claim *claim UNUSED)
 {
 }
 

@@ -6,26 +6,23 @@
 
 #define LIB "/usr/lib/x86_64-linux-gnu"
 
-static struct driver find(struct tree *tree, bool explicit_libraries, bool no_sockets)
+static int try_find(struct tree *tree, const char *flag, struct driver *ret)
 {
-        struct roots roots = roots_of(&tree->config, &tree->arena);
-        struct driver_search search = {.roots = &roots,
-                .version = tree->inventory.driver_version,
-                .explicit_libraries = explicit_libraries,
-                .no_sockets = no_sockets};
-        struct driver driver;
+        const char *const flags[] = {flag, NULL};
+        struct config config = tree->config;
+        const struct plan plan = {.config = &config, .inventory = &tree->inventory};
+        const struct cdi_context context = cdi_context_of(&config, &plan, &tree->arena);
 
-        assert_ok(driver_find(&driver, &tree->arena, &search, &tree->err), &tree->err);
-        return driver;
+        config.cdi.feature_flags = flags;
+        return driver_find(ret, &context, &tree->err);
 }
 
-static int try_find(struct tree *tree)
+static struct driver find(struct tree *tree, const char *flag)
 {
-        struct roots roots = roots_of(&tree->config, &tree->arena);
-        struct driver_search search = {.roots = &roots, .version = tree->inventory.driver_version};
         struct driver driver;
 
-        return driver_find(&driver, &tree->arena, &search, &tree->err);
+        assert_ok(try_find(tree, flag, &driver), &tree->err);
+        return driver;
 }
 
 /* Where in the container |source| is mounted; "" when it is not. */
@@ -68,7 +65,7 @@ static void test_libraries_of_the_version_are_found_and_no_others(void **state)
         for (size_t i = 0; i < ARRAY_SIZE(others); i++)
                 tree_file(tree, arena_printf(&tree->arena, TREE_LIBRARIES "/%s", others[i]));
         tree_link(tree, TREE_LIBRARIES "/libGL.so", "libGL.so.1.7.0");
-        driver = find(tree, false, false);
+        driver = find(tree, NULL);
         for (size_t i = 0; i < ARRAY_SIZE(wanted); i++)
                 assert_true(has_file(&driver, arena_printf(&tree->arena, LIB "/%s", wanted[i])));
         assert_int_equal(driver.n_files, ARRAY_SIZE(wanted));
@@ -77,7 +74,7 @@ static void test_libraries_of_the_version_are_found_and_no_others(void **state)
         assert_int_equal(driver.n_library_folders, 2);
         assert_string_equal(driver.library_folders[0], LIB);
         assert_string_equal(driver.library_folders[1], LIB "/vdpau");
-        driver = find(tree, true, false);
+        driver = find(tree, "enable-explicit-driver-libraries");
         assert_true(has_file(&driver, LIB "/libGL.so.1.7.0"));
         assert_true(has_file(&driver, LIB "/libnvidia-api.so"));
         assert_int_equal(driver.n_files, ARRAY_SIZE(wanted) + 2);
@@ -91,7 +88,7 @@ static void test_a_folder_by_two_names_is_one(void **state)
         tree_driver(tree);
         tree_link(tree, "/driver/lib", "usr/lib");
         tree_link(tree, "/driver/usr/lib64", "/usr/lib/x86_64-linux-gnu");
-        driver = find(tree, false, false);
+        driver = find(tree, NULL);
         assert_int_equal(driver.n_files, 2);
         assert_int_equal(driver.n_cuda_folders, 1);
         assert_true(has_file(&driver, LIB "/libcuda.so." TREE_VERSION));
@@ -118,7 +115,7 @@ static void test_libraries_that_only_the_linker_knows_are_found(void **state)
         tree_link(tree, "/driver/opt/odd/libcuda.so.1", "libcuda.so." TREE_VERSION);
         tree_write(tree, "/driver/var/cache/ld.so.cache", &cache, sizeof(cache));
         tree_link(tree, "/driver/etc/ld.so.cache", "/var/cache/ld.so.cache"); /* below the root, not ours */
-        driver = find(tree, false, false);
+        driver = find(tree, NULL);
         assert_true(has_file(&driver, "/opt/odd/libcuda.so." TREE_VERSION));
         assert_string_equal(driver.cuda_folders[0], "/opt/odd");
 }
@@ -135,7 +132,7 @@ static void test_links_are_made_as_the_host_has_them(void **state)
         tree_link(tree, TREE_LIBRARIES "/libnvcuvid.so.1", "libnvcuvid.so." TREE_VERSION);
         tree_link(tree, TREE_LIBRARIES "/libnvcuvid.so", "libnvcuvid.so.1");
         tree_link(tree, TREE_LIBRARIES "/libcuda.so.1", "libcuda.so." TREE_VERSION);
-        driver = find(tree, false, false);
+        driver = find(tree, NULL);
         assert_string_equal(link_of(&driver, LIB "/libnvcuvid.so.1"), "libnvcuvid.so." TREE_VERSION);
         assert_string_equal(link_of(&driver, LIB "/libnvcuvid.so"), "libnvcuvid.so.1");
         assert_string_equal(link_of(&driver, LIB "/libcuda.so.1"), "libcuda.so." TREE_VERSION);
@@ -164,7 +161,7 @@ static void test_links_that_programs_expect_are_made(void **state)
         tree_file(tree, "/driver/usr/lib/xorg/modules/extensions/libglxserver_nvidia.so." TREE_VERSION);
         tree_file(tree, "/driver/usr/lib/xorg/modules/drivers/nvidia_drv.so");
         tree_file(tree, "/driver/usr/lib/xorg/modules/drivers/nouveau_drv.so");
-        driver = find(tree, false, false);
+        driver = find(tree, NULL);
         for (size_t i = 0; table[i].link; i++)
                 assert_string_equal(
                         link_of(&driver, arena_printf(&tree->arena, LIB "/%s", table[i].link)), table[i].target);
@@ -187,10 +184,10 @@ static void test_libraries_of_another_version_are_an_error(void **state)
                 "driver " TREE_VERSION " runs, but below '%s/driver' is '" LIB
                 "/libcuda.so.570.86.15': the driver was changed; unload the old one, or restart the node",
                 tree->root);
-        assert_fails(try_find(tree), &tree->err, ERROR_UNAVAILABLE, expected);
+        assert_fails(try_find(tree, NULL, &(struct driver){0}), &tree->err, ERROR_UNAVAILABLE, expected);
         /* An old library that was left behind is none of our business. */
         tree_file(tree, TREE_LIBRARIES "/libcuda.so." TREE_VERSION);
-        assert_ok(try_find(tree), &tree->err);
+        assert_ok(try_find(tree, NULL, &(struct driver){0}), &tree->err);
 }
 
 static void test_no_libraries_are_an_error_that_says_where(void **state)
@@ -202,12 +199,12 @@ static void test_no_libraries_are_an_error_that_says_where(void **state)
                 tree->root);
 
         tree_file(tree, TREE_LIBRARIES "/libcuda.so.1"); /* says no version */
-        assert_fails(try_find(tree), &tree->err, ERROR_NOT_FOUND, expected);
+        assert_fails(try_find(tree, NULL, &(struct driver){0}), &tree->err, ERROR_NOT_FOUND, expected);
         tree_file(tree, "/driver/etc/ld.so.cache");
-        assert_fails(try_find(tree), &tree->err, ERROR_NOT_FOUND, expected);
+        assert_fails(try_find(tree, NULL, &(struct driver){0}), &tree->err, ERROR_NOT_FOUND, expected);
         assert_int_equal(unlink(tree_path(tree, "/driver/etc/ld.so.cache")), 0);
         assert_int_equal(mkfifo(tree_path(tree, "/driver/etc/ld.so.cache"), 0666), 0); /* reading it would never end */
-        assert_fails(try_find(tree), &tree->err, ERROR_NOT_FOUND, expected);
+        assert_fails(try_find(tree, NULL, &(struct driver){0}), &tree->err, ERROR_NOT_FOUND, expected);
 }
 
 static void test_a_version_that_is_none_is_an_error(void **state)
@@ -217,7 +214,7 @@ static void test_a_version_that_is_none_is_an_error(void **state)
 
         for (size_t i = 0; i < ARRAY_SIZE(versions); i++) {
                 tree->inventory.driver_version = versions[i];
-                assert_fails(try_find(tree), &tree->err, ERROR_UNAVAILABLE,
+                assert_fails(try_find(tree, NULL, &(struct driver){0}), &tree->err, ERROR_UNAVAILABLE,
                         "NVML does not say which version the driver has");
         }
 }
@@ -234,7 +231,7 @@ static void test_configuration_is_found_in_order_and_vulkan_goes_to_etc(void **s
         tree_file(tree, "/driver/etc/OpenCL/vendors/nvidia.icd");
         tree_file(tree, "/driver/usr/share/OpenCL/vendors/nvidia.icd");
         tree_file(tree, "/driver/usr/share/vulkan/icd.d/nvidia_icd.json");
-        driver = find(tree, false, false);
+        driver = find(tree, NULL);
         assert_true(has_file(&driver, "/usr/share/glvnd/egl_vendor.d/10_nvidia.json"));
         assert_true(has_file(&driver, "/etc/OpenCL/vendors/nvidia.icd"));
         assert_string_equal(
@@ -254,7 +251,7 @@ static void test_a_program_keeps_its_place_when_alternatives_manage_it(void **st
         tree_link(tree, "/driver/usr/bin/nvidia-smi", "/etc/alternatives/nvidia--nvidia-smi");
         tree_file(tree, "/driver/usr/sbin/nvidia-persistenced");
         tree_file(tree, "/driver/bin/nvidia-persistenced");
-        driver = find(tree, false, false);
+        driver = find(tree, NULL);
         assert_string_equal(target_of(&driver, "/usr/lib/nvidia/current/nvidia-smi"), "/usr/bin/nvidia-smi");
         assert_true(has_file(&driver, "/usr/sbin/nvidia-persistenced"));
         assert_false(has_file(&driver, "/bin/nvidia-persistenced"));
@@ -270,11 +267,11 @@ static void test_sockets_are_found_and_can_be_left_out(void **state)
         tree_socket(tree, "/driver/run/nvidia-persistenced/socket");
         tree_file(tree, "/driver/run/nvidia-fabricmanager/socket"); /* no socket */
         tree_socket(tree, "/driver/tmp/nvidia-mps/control");
-        driver = find(tree, false, false);
+        driver = find(tree, NULL);
         assert_true(has_file(&driver, "/run/nvidia-persistenced/socket"));
         assert_true(driver.files[2].is_socket);
         assert_int_equal(driver.n_files, 3);
-        assert_int_equal(find(tree, false, true).n_files, 2);
+        assert_int_equal(find(tree, "disable-ipc-discoverer").n_files, 2);
 }
 
 static void test_firmware_is_taken_from_where_the_kernel_takes_it(void **state)
@@ -290,7 +287,7 @@ static void test_firmware_is_taken_from_where_the_kernel_takes_it(void **state)
         tree_file(tree, "/driver/lib/firmware/nvidia/" TREE_VERSION "/gsp_tu10x.bin");
         tree_file(tree, "/driver/lib/firmware/nvidia/" TREE_VERSION "/other.bin");
         tree_file(tree, "/driver/lib/firmware/nvidia/570.1.1/gsp_ga10x.bin");
-        driver = find(tree, false, false);
+        driver = find(tree, NULL);
         assert_true(has_file(&driver, "/lib/firmware/nvidia/" TREE_VERSION "/gsp_ga10x.bin"));
         assert_true(has_file(&driver, "/lib/firmware/nvidia/" TREE_VERSION "/gsp_tu10x.bin"));
         assert_int_equal(driver.n_files, 4);
@@ -298,7 +295,7 @@ static void test_firmware_is_taken_from_where_the_kernel_takes_it(void **state)
         assert_int_equal(uname(&kernel), 0);
         release = arena_printf(&tree->arena, "/lib/firmware/%s/nvidia/" TREE_VERSION "/gsp_ga10x.bin", kernel.release);
         tree_file(tree, arena_printf(&tree->arena, "/driver%s", release));
-        driver = find(tree, false, false);
+        driver = find(tree, NULL);
         assert_true(has_file(&driver, release));
         assert_int_equal(driver.n_files, 3);
 
@@ -306,7 +303,7 @@ static void test_firmware_is_taken_from_where_the_kernel_takes_it(void **state)
         tree->config.driver.root = "/run/nvidia/driver";
         tree_write(tree, "/system/sys/module/firmware_class/parameters/path", parameter, strlen(parameter));
         tree_file(tree, "/driver/opt/firmware/nvidia/" TREE_VERSION "/gsp_ga10x.bin");
-        driver = find(tree, false, false);
+        driver = find(tree, NULL);
         assert_true(has_file(&driver, "/opt/firmware/nvidia/" TREE_VERSION "/gsp_ga10x.bin"));
         assert_int_equal(driver.n_files, 3);
 }

@@ -108,11 +108,11 @@ static void test_patterns_in_the_lists_of_tegra_stand_for_the_nodes_that_are_the
 /* The driver that is in the tree. */
 static struct driver find(struct tree *tree)
 {
-        struct roots roots = roots_of(&tree->config, &tree->arena);
-        struct driver_search search = {.roots = &roots, .version = tree->inventory.driver_version};
+        const struct plan plan = {.config = &tree->config, .inventory = &tree->inventory};
+        const struct cdi_context context = cdi_context_of(&tree->config, &plan, &tree->arena);
         struct driver driver;
 
-        assert_ok(driver_find(&driver, &tree->arena, &search, &tree->err), &tree->err);
+        assert_ok(driver_find(&driver, &context, &tree->err), &tree->err);
         return driver;
 }
 

@@ -1,6 +1,6 @@
 #include "tree.h"
 
-#include "node/cdi/roots.h"
+#include "node/cdi/context.h"
 
 static void test_links_stay_below_the_root(void **state)
 {
@@ -24,7 +24,7 @@ static void test_links_stay_below_the_root(void **state)
                 {"/usr", "//link//./lib/real//", "/usr/lib/real"},
         };
         struct tree *tree = *state;
-        struct roots roots = {.driver = tree_path(tree, "/driver")};
+        struct cdi_context context = {.arena = &tree->arena, .roots.driver = tree_path(tree, "/driver")};
 
         tree_file(tree, "/driver/usr/lib/real");
         tree_file(tree, "/driver/usr/a:b");
@@ -33,7 +33,7 @@ static void test_links_stay_below_the_root(void **state)
                 const char *resolved;
 
                 tree_link(tree, "/driver/link", table[i].link);
-                resolved = roots_resolve(&roots, &tree->arena, table[i].path);
+                resolved = cdi_resolve(&context, table[i].path);
                 if (table[i].resolved)
                         assert_string_equal(resolved, table[i].resolved);
                 else
@@ -45,18 +45,18 @@ static void test_links_stay_below_the_root(void **state)
 static void test_a_path_of_any_length_is_refused_or_resolved(void **state)
 {
         struct tree *tree = *state;
-        struct roots roots = {.driver = tree_path(tree, "/driver")};
+        struct cdi_context context = {.arena = &tree->arena, .roots.driver = tree_path(tree, "/driver")};
         _cleanup_(strbuf_done) struct strbuf path = STRBUF_INIT;
 
         tree_file(tree, "/driver/file");
         for (size_t i = 0; i < 5000; i++)
                 strbuf_puts(&path, "/.");
         strbuf_puts(&path, "/file");
-        assert_string_equal(roots_resolve(&roots, &tree->arena, path.data), "/file");
+        assert_string_equal(cdi_resolve(&context, path.data), "/file");
         strbuf_clear(&path);
         for (size_t i = 0; i < 5000; i++)
                 strbuf_putc(&path, 'a');
-        assert_null(roots_resolve(&roots, &tree->arena, path.data));
+        assert_null(cdi_resolve(&context, path.data));
 }
 
 static void test_a_path_in_the_driver_root_has_another_name_on_the_host(void **state)
@@ -72,11 +72,12 @@ static void test_a_path_in_the_driver_root_has_another_name_on_the_host(void **s
         };
         struct tree *tree = *state;
 
-        for (size_t i = 0; i < ARRAY_SIZE(table); i++)
-                assert_string_equal(
-                        roots_to_host(&(struct roots){.driver = table[i].here, .driver_host = table[i].host},
-                                &tree->arena, table[i].path),
-                        table[i].expected);
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                const struct cdi_context context = {
+                        .arena = &tree->arena, .roots = {.driver = table[i].here, .driver_host = table[i].host}};
+
+                assert_string_equal(cdi_to_host(&context, table[i].path), table[i].expected);
+        }
 }
 
 static bool is_not_b(const char *name, const void *data UNUSED)
@@ -87,6 +88,7 @@ static bool is_not_b(const char *name, const void *data UNUSED)
 static void test_a_folder_is_listed_in_order_and_by_plain_names(void **state)
 {
         struct tree *tree = *state;
+        const struct cdi_context context = {.arena = &tree->arena};
         const char *const *names;
 
         tree_file(tree, "/driver/lib/c");
@@ -94,14 +96,10 @@ static void test_a_folder_is_listed_in_order_and_by_plain_names(void **state)
         tree_file(tree, "/driver/lib/b");
         tree_file(tree, "/driver/lib/a b");
         tree_file(tree, "/driver/lib/a::b");
-        assert_int_equal(roots_list(&(struct roots){0}, tree->config.driver.mounted_root, "/lib", &tree->arena, &names,
-                                 is_not_b, NULL),
-                2);
+        assert_int_equal(cdi_list(&context, tree->config.driver.mounted_root, "/lib", is_not_b, NULL, &names), 2);
         assert_string_equal(names[0], "a");
         assert_string_equal(names[1], "c");
-        assert_int_equal(roots_list(&(struct roots){0}, tree->config.driver.mounted_root, "/nowhere", &tree->arena,
-                                 &names, is_not_b, NULL),
-                0);
+        assert_int_equal(cdi_list(&context, tree->config.driver.mounted_root, "/nowhere", is_not_b, NULL, &names), 0);
 }
 
 int main(void)

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/strbuf.h"
-#include "node/cdi/start_devices.h"
+#include "node/cdi/mps_devices.h"
 
 #define FILE_OF(allocation) "k8s.device-plugin.nvidia.com-mps-" allocation ".json"
 

@@ -26,22 +26,19 @@ static char *text_of(const struct ledger_claim_device *devices, size_t count)
         return text.data;
 }
 
-static const struct dra_wanted wanted[] = {
-        {.device = &shared_0,
-                .memory_bytes = 10 * GIB,
-                .thread_percentage = 30,
-                .together = 1U << 0 | 1U << 2 | 1U << 3},
-        {.device = &whole},
-        {.device = &shared_0,
-                .memory_bytes = 5 * GIB,
-                .thread_percentage = 20,
-                .together = 1U << 0 | 1U << 2 | 1U << 3},
-        {.device = &shared_1, .memory_bytes = GIB, .thread_percentage = 10, .together = 1U << 0 | 1U << 2 | 1U << 3},
-        {.device = &shared_0, .memory_bytes = 2 * GIB, .thread_percentage = 5, .together = 1U << 4},
-        {.device = &whole},
+#define ALL (1U << 0 | 1U << 2 | 1U << 3)
+
+static struct dra_result results[] = {
+        {.offered = &shared_0, .unit = "GPU-0", .memory_bytes = 10 * GIB, .thread_percentage = 30, .together = ALL},
+        {.offered = &whole, .unit = "GPU-2"},
+        {.offered = &shared_0, .unit = "GPU-0", .memory_bytes = 5 * GIB, .thread_percentage = 20, .together = ALL},
+        {.offered = &shared_1, .unit = "GPU-1", .memory_bytes = GIB, .thread_percentage = 10, .together = ALL},
+        {.offered = &shared_0, .unit = "GPU-0", .memory_bytes = 2 * GIB, .thread_percentage = 5, .together = 1U << 4},
+        {.offered = &whole, .unit = "GPU-2", .is_admin = true},
 };
-static const struct dra_claim_result results[] = {[5] = {.admin_access = true}};
-static const struct dra_claim claim = {.uid = "15EB-fed7", .results = results, .n_results = ARRAY_SIZE(wanted)};
+static const struct dra_claim claim = {
+        .namespace = "team", .name = "train", .uid = "15EB-fed7", .results = results, .n_results = ARRAY_SIZE(results)};
+static const char *const ids[] = {"c15ebfed7_0", "c15ebfed7_1", "c15ebfed7_0", "c15ebfed7_3", "c15ebfed7_4", NULL};
 
 #define EXPECTED                                                                                                       \
         "c15ebfed7_0 GPU-0 15360 500 shared\n"                                                                         \
@@ -51,44 +48,47 @@ static const struct dra_claim claim = {.uid = "15EB-fed7", .results = results, .
 
 static void test_shares_of_a_unit_that_are_used_together_are_booked_as_one(void **state UNUSED)
 {
-        static const size_t of[] = {0, 1, 0, 2, 3, DRA_NOT_BOOKED};
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        struct dra_booking booking;
+        struct ledger_claim booking;
         _free_ char *text = NULL;
 
-        dra_booking_make(&booking, &arena, &claim, wanted);
+        dra_booking_make(&booking, &arena, &claim);
         text = text_of(booking.devices, booking.n_devices);
         assert_string_equal(text, EXPECTED);
-        assert_memory_equal(booking.of, of, sizeof(of));
+        assert_string_equal(booking.name, "team/train");
+        for (size_t i = 0; i < ARRAY_SIZE(results); i++) {
+                const char *id = dra_booking_id(&arena, &claim, i);
+
+                assert_int_equal(!!id, !!ids[i]);
+                if (id)
+                        assert_string_equal(id, ids[i]);
+        }
+        assert_ptr_equal(dra_booking_find(&booking, ids[3]), &booking.devices[2]);
+        assert_null(dra_booking_find(&booking, NULL));
 }
 
 static void test_what_the_record_has_is_booked_as_it_was(void **state UNUSED)
 {
-        const char *const of[] = {"c15ebfed7_0", "c15ebfed7_1", "c15ebfed7_0", "c15ebfed7_3", "c15ebfed7_4", NULL};
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        struct dra_prepared_result prepared[ARRAY_SIZE(wanted)] = {0};
-        const struct dra_prepared_claim recorded = {.uid = claim.uid,
-                .namespace = "team",
-                .name = "train",
-                .results = prepared,
-                .n_results = ARRAY_SIZE(prepared)};
+        struct dra_result prepared[ARRAY_SIZE(results)] = {0};
+        struct dra_claim recorded = claim;
         struct ledger_claim kept;
         _free_ char *text = NULL;
 
-        for (size_t i = 0; i < ARRAY_SIZE(wanted); i++)
-                prepared[i] = (struct dra_prepared_result){
-                        .unit = wanted[i].device->uuid,
-                        .is_admin = results[i].admin_access,
-                        .memory_bytes = wanted[i].memory_bytes,
-                        .thread_percentage = wanted[i].thread_percentage,
-                        .tier = wanted[i].together ? "verified" : NULL,
-                        .daemon = wanted[i].together ? "gpu.warpshare.dev" : NULL,
-                        .allocation = of[i],
+        recorded.results = prepared;
+        for (size_t i = 0; i < ARRAY_SIZE(results); i++)
+                prepared[i] = (struct dra_result){
+                        .unit = results[i].unit,
+                        .is_admin = results[i].is_admin,
+                        .memory_bytes = results[i].memory_bytes,
+                        .thread_percentage = results[i].thread_percentage,
+                        .tier = results[i].together ? "verified" : NULL,
+                        .daemon = results[i].together ? "gpu.warpshare.dev" : NULL,
+                        .allocation = ids[i],
                 };
-        dra_booking_keep(&kept, &arena, &recorded);
+        dra_booking_make(&kept, &arena, &recorded);
         text = text_of(kept.devices, kept.n_devices);
         assert_string_equal(text, EXPECTED);
-        assert_string_equal(kept.name, "team/train");
         assert_string_equal(kept.devices[0].daemon, "gpu.warpshare.dev");
         assert_null(kept.devices[1].daemon);
         assert_int_equal(kept.devices[0].tier, MPS_TIER_VERIFIED);
@@ -97,16 +97,16 @@ static void test_what_the_record_has_is_booked_as_it_was(void **state UNUSED)
 /* By an agent that had no such thing. */
 static void test_a_record_without_allocations_has_one_for_each_result(void **state UNUSED)
 {
-        static struct dra_prepared_result prepared[] = {
+        static struct dra_result prepared[] = {
                 {.unit = "GPU-0", .daemon = "GPU-0", .memory_bytes = GIB, .thread_percentage = 10},
                 {.unit = "GPU-0", .daemon = "GPU-0", .memory_bytes = GIB, .thread_percentage = 10}};
-        const struct dra_prepared_claim recorded = {
+        const struct dra_claim recorded = {
                 .uid = "u", .namespace = "team", .name = "train", .results = prepared, .n_results = 2};
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct ledger_claim kept;
         _free_ char *text = NULL;
 
-        dra_booking_keep(&kept, &arena, &recorded);
+        dra_booking_make(&kept, &arena, &recorded);
         text = text_of(kept.devices, kept.n_devices);
         assert_string_equal(text, "cu_0 GPU-0 1024 100 shared\ncu_1 GPU-0 1024 100 shared\n");
 }

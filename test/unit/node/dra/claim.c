@@ -10,8 +10,7 @@
 #define UID "15ebfed7-be35-49d4-b3d5-a749dcd593f9"
 #define SHARE "e7a17ed6-d8c3-4e50-8bf1-502a38e8773d"
 
-static const struct dra_claim_asked asked = {
-        .namespace = "team", .name = "train", .uid = UID, .driver = "gpu.warpshare.dev", .pool = "n1"};
+static const struct dra_claim named = {.namespace = "team", .name = "train", .uid = UID};
 
 /* ---- made by the test ---- */
 
@@ -33,7 +32,7 @@ static int read_claim(struct made *made, const char *results, const char *config
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
 
-        *made = (struct made){.arena = ARENA_INIT};
+        *made = (struct made){.arena = ARENA_INIT, .claim = named};
         strbuf_printf(&text,
                 "{'metadata': {'uid': '" UID "'}, 'status': {'allocation': {'devices': {'results': %s, 'config': %s}},"
                 " 'reservedFor': [{'resource': 'pods', 'name': 'a', 'uid': 'p-1'}, {'resource': 'jobs', 'uid': 'j'}, 7, {'resource': 'pods', 'uid': 'p-2'}]}}",
@@ -43,7 +42,7 @@ static int read_claim(struct made *made, const char *results, const char *config
                         text.data[i] = '"';
         made->object = json_loads(text.data, 0, NULL);
         assert_non_null(made->object);
-        return dra_claim_read(&made->claim, &made->arena, made->object, &asked, &made->err);
+        return dra_claim_read(&made->claim, &made->arena, made->object, "gpu.warpshare.dev", "n1", &made->err);
 }
 
 #define OURS "'driver': 'gpu.warpshare.dev', 'pool': 'n1', "
@@ -62,7 +61,7 @@ static void expect_refusal(const char *results, const char *configs, const char 
 static void test_a_share_is_read_with_what_it_takes(void **state UNUSED)
 {
         struct made made;
-        const struct dra_claim_result *result;
+        const struct dra_result *result;
 
         assert_ok(read_claim(&made,
                           "[{" OURS "'request': 'main/small', 'device': 'gpu-0-shared', 'shareID': '" SHARE "',"
@@ -75,7 +74,7 @@ static void test_a_share_is_read_with_what_it_takes(void **state UNUSED)
         assert_string_equal(result->subrequest, "small");
         assert_string_equal(result->device, "gpu-0-shared");
         assert_string_equal(result->share_id, SHARE);
-        assert_false(result->admin_access);
+        assert_false(result->is_admin);
         assert_int_equal(dra_claim_capacity(result, "memory", 0), INT64_C(10) << 30);
         assert_int_equal(dra_claim_capacity(result, "threadPercentage", 0), 30);
         assert_int_equal(dra_claim_capacity(result, "clients", 7), 7);
@@ -100,7 +99,7 @@ static void test_results_of_other_drivers_and_of_other_nodes_are_left_out(void *
         assert_string_equal(made.claim.results[0].device, "gpu-0");
         assert_null(made.claim.results[0].share_id);
         assert_null(made.claim.results[0].subrequest);
-        assert_true(made.claim.results[0].admin_access);
+        assert_true(made.claim.results[0].is_admin);
         made_done(&made);
 }
 
@@ -256,14 +255,12 @@ static json_t *parse(const struct strbuf *text)
 static void expect_recorded(
         const json_t *object, const char *namespace, const char *name, const char *uid, const char *text)
 {
-        const struct dra_claim_asked recorded = {
-                .namespace = namespace, .name = name, .uid = uid, .driver = "gpu.warpshare.dev", .pool = "node1"};
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         _cleanup_(strbuf_done) struct strbuf seen = STRBUF_INIT;
-        struct dra_claim claim;
+        struct dra_claim claim = {.namespace = namespace, .name = name, .uid = uid};
         struct error err;
 
-        assert_ok(dra_claim_read(&claim, &arena, object, &recorded, &err), &err);
+        assert_ok(dra_claim_read(&claim, &arena, object, "gpu.warpshare.dev", "node1", &err), &err);
         for (size_t i = 0; i < claim.n_results; i++)
                 strbuf_printf(&seen, "%s: %s %zu MiB %zu %%", claim.results[i].request, claim.results[i].device,
                         (size_t)(dra_claim_capacity(&claim.results[i], "memory", 0) >> 20),
@@ -299,15 +296,15 @@ static void test_recorded_claims_are_read(void **state UNUSED)
 static void test_another_claim_of_that_name_is_not_found_and_one_without_an_allocation_not_ready(void **state UNUSED)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        struct dra_claim claim;
+        struct dra_claim claim = named;
         struct error err;
         json_t *object = json_pack("{s{ss}s{}}", "metadata", "uid", "another", "status");
 
         assert_non_null(object);
-        assert_fails(dra_claim_read(&claim, &arena, object, &asked, &err), &err, ERROR_NOT_FOUND,
+        assert_fails(dra_claim_read(&claim, &arena, object, "gpu.warpshare.dev", "n1", &err), &err, ERROR_NOT_FOUND,
                 "ResourceClaim team/train: it is another one now: its UID is 'another' instead of '" UID "'");
         json_object_set_new(json_object_get(object, "metadata"), "uid", json_string(UID));
-        assert_fails(dra_claim_read(&claim, &arena, object, &asked, &err), &err, ERROR_UNAVAILABLE,
+        assert_fails(dra_claim_read(&claim, &arena, object, "gpu.warpshare.dev", "n1", &err), &err, ERROR_UNAVAILABLE,
                 "ResourceClaim team/train: it is not allocated");
         json_decref(object);
 }

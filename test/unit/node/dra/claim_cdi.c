@@ -42,25 +42,24 @@ static const char *const env[] = {"CUDA_MPS_PIPE_DIRECTORY=/mps/a/pipe", "CUDA_M
 static const struct dra_edit_node nodes[] = {{"/dev/nvidia0", "/dev/nvidia0", 0666, 0}};
 static const struct dra_edit_mount mounts[] = {{"/run/mps/a", "/mps/a", true}, {"/usr/lib/x", "/usr/lib/x", false}};
 
-static struct dra_prepared_claim claim_of(struct rig *rig, size_t n_env)
+static struct dra_claim claim_of(struct rig *rig, size_t n_env)
 {
-        struct dra_prepared_result *results = ARENA_ARRAY(&rig->arena, struct dra_prepared_result, 2);
+        struct dra_result *results = ARENA_ARRAY(&rig->arena, struct dra_result, 2);
 
-        results[0] = (struct dra_prepared_result){.pool = "n1",
+        results[0] = (struct dra_result){.pool = "n1",
                 .request = "main",
                 .device = "gpu-0-shared",
                 .unit = "GPU-0",
                 .share_id = SHARE,
                 .cdi_id = dra_claim_cdi_id(&rig->arena, DRIVER, UID, "gpu-0-shared", SHARE),
                 .edits = {env, n_env, nodes, 1, mounts, 2}};
-        results[1] = (struct dra_prepared_result){.pool = "n1",
+        results[1] = (struct dra_result){.pool = "n1",
                 .request = "whole",
                 .device = "gpu-1",
                 .unit = "GPU-1",
                 .cdi_id = dra_claim_cdi_id(&rig->arena, DRIVER, UID, "gpu-1", NULL),
                 .edits = {.nodes = nodes, .n_nodes = 1}};
-        return (struct dra_prepared_claim){
-                .uid = UID, .namespace = "team", .name = "train", .results = results, .n_results = 2};
+        return (struct dra_claim){.uid = UID, .namespace = "team", .name = "train", .results = results, .n_results = 2};
 }
 
 static ino_t inode_of(const char *path)
@@ -74,7 +73,7 @@ static ino_t inode_of(const char *path)
 static void test_every_device_of_a_claim_is_in_its_file(void **state UNUSED)
 {
         struct strbuf text = STRBUF_INIT;
-        struct dra_prepared_claim claim;
+        struct dra_claim claim;
         struct rig rig;
         json_t *written, *expected;
 
@@ -107,7 +106,7 @@ static void test_every_device_of_a_claim_is_in_its_file(void **state UNUSED)
 
 static void test_the_same_content_is_not_written_again(void **state UNUSED)
 {
-        struct dra_prepared_claim claim;
+        struct dra_claim claim;
         struct rig rig;
         ino_t inode;
 
@@ -124,7 +123,7 @@ static void test_other_content_under_the_same_name_is_replaced(void **state UNUS
 {
         _cleanup_(strbuf_done) struct strbuf before = STRBUF_INIT;
         _cleanup_(strbuf_done) struct strbuf after = STRBUF_INIT;
-        struct dra_prepared_claim claim;
+        struct dra_claim claim;
         struct rig rig;
 
         rig_init(&rig);
@@ -140,7 +139,7 @@ static void test_other_content_under_the_same_name_is_replaced(void **state UNUS
 
 static void test_a_removed_cdi_file_can_be_written_again(void **state UNUSED)
 {
-        struct dra_prepared_claim claim;
+        struct dra_claim claim;
         struct rig rig;
 
         rig_init(&rig);
@@ -165,7 +164,7 @@ static void test_files_of_unknown_claims_are_removed(void **state UNUSED)
         static const char *const kept[] = {DRIVER "-claim_other.json", "else." DRIVER "-claim_" UID ".json",
                 DRIVER "-claim_.json", DRIVER "-claim_" UID ".json.new", DRIVER "-claim_a_b.json",
                 "k8s.device-plugin.nvidia.com-gpu.json"};
-        struct dra_prepared_claim claim;
+        struct dra_claim claim;
         struct rig rig;
 
         rig_init(&rig);
@@ -190,8 +189,8 @@ static void test_files_of_unknown_claims_are_removed(void **state UNUSED)
 
 static void test_what_no_runtime_would_read_is_not_written(void **state UNUSED)
 {
-        struct dra_prepared_result result = {.device = "gpu-0", .cdi_id = DRIVER "/claim=" UID "-gpu-0"};
-        const struct dra_prepared_claim claim = {.uid = UID, .results = &result, .n_results = 1};
+        struct dra_result result = {.device = "gpu-0", .cdi_id = DRIVER "/claim=" UID "-gpu-0"};
+        const struct dra_claim claim = {.uid = UID, .results = &result, .n_results = 1};
         struct rig rig;
 
         rig_init(&rig);

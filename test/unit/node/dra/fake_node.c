@@ -49,9 +49,9 @@ const char *fake_uid(size_t i)
         return uids[i];
 }
 
-struct dra_service_claim fake_claim(size_t i)
+struct dra_claim fake_claim(size_t i)
 {
-        return (struct dra_service_claim){.namespace = "team", .uid = fake_uid(i), .name = "train"};
+        return (struct dra_claim){.namespace = "team", .uid = fake_uid(i), .name = "train"};
 }
 
 /* Here the process may end. */
@@ -156,8 +156,8 @@ static void fill_results(const struct fake_node *node, const struct fake_asked *
         const char **env = ARENA_ARRAY(asked->arena, const char *, 1);
 
         env[0] = arena_printf(asked->arena, "NUMBER=%u", held_number(node, asked->uid));
-        for (size_t i = 0; i < asked->made->n_results; i++) {
-                struct dra_prepared_result *result = &asked->made->results[i];
+        for (size_t i = 0; i < asked->claim->n_results; i++) {
+                struct dra_result *result = &asked->claim->results[i];
 
                 result->tier = "verified";
                 result->daemon = "GPU-0";
@@ -168,21 +168,16 @@ static void fill_results(const struct fake_node *node, const struct fake_asked *
 static void answer_reading(const struct fake_node *node, const struct fake_asked *asked)
 {
         static const struct dra_wanted_rules rules = {.layout = &layout};
-        const struct dra_claim_asked wanted_claim = {
-                .namespace = "team", .name = "train", .uid = asked->uid, .driver = FAKE_DRIVER, .pool = POOL};
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         json_t *object = object_of(node, asked->uid);
-        const struct dra_wanted *wanted;
-        struct dra_claim claim;
         struct error err;
 
-        if (dra_claim_read(&claim, &arena, object, &wanted_claim, &err) < 0) {
-                asked->read(NULL, NULL, &err, asked->data);
-        } else if (dra_wanted_read(&wanted, &arena, &claim, &rules, &err) < 0) {
+        if (dra_claim_read(asked->claim, asked->arena, object, FAKE_DRIVER, POOL, &err) < 0) {
+                asked->done(&err, asked->data);
+        } else if (dra_wanted_read(asked->claim, &rules, &err) < 0) {
                 error_raise_prefix(&err, "ResourceClaim team/train");
-                asked->read(NULL, NULL, &err, asked->data);
+                asked->done(&err, asked->data);
         } else {
-                asked->read(&claim, wanted, NULL, asked->data);
+                asked->done(NULL, asked->data);
         }
         json_decref(object);
 }
@@ -206,18 +201,16 @@ void fake_refuse(struct fake_node *node, size_t i, const struct error *err)
 {
         struct fake_asked asked = take(node, i);
 
-        if (asked.kind == FAKE_READ)
-                asked.read(NULL, NULL, err, asked.data);
-        else
-                asked.done(err, asked.data);
+        asked.done(err, asked.data);
 }
 
-static struct fake_asked *ask(struct fake_node *node, enum fake_kind kind, const char *uid, void *data)
+static struct fake_asked *ask(
+        struct fake_node *node, enum fake_kind kind, const char *uid, dra_allocator_done_fn *done, void *data)
 {
         struct fake_asked *asked = &node->asked[node->n_asked++];
 
         assert_in_range(node->n_asked, 1, FAKE_ASKED_MAX);
-        *asked = (struct fake_asked){.kind = kind, .data = data};
+        *asked = (struct fake_asked){.kind = kind, .done = done, .data = data};
         snprintf(asked->uid, sizeof(asked->uid), "%s", uid);
         return asked;
 }
@@ -236,15 +229,17 @@ static struct fake_node *fake_of(const void *steps)
         return (struct fake_node *)(uintptr_t)steps;
 }
 
-void dra_reading_begin(
-        struct dra_readings *readings, const struct dra_service_claim *claim, dra_reading_done_fn *done, void *data)
+void dra_reading_begin(struct dra_readings *readings, struct dra_claim *claim, struct arena *arena,
+        dra_reading_done_fn *done, void *data)
 {
         struct fake_node *node = fake_of(readings);
+        struct fake_asked *asked = ask(node, FAKE_READ, claim->uid, done, data);
 
         assert_string_equal(claim->namespace, "team");
         assert_string_equal(claim->name, "train");
+        asked->claim = claim;
+        asked->arena = arena;
         node->n_reads++;
-        ask(node, FAKE_READ, claim->uid, data)->read = done;
         asked_for(node);
 }
 
@@ -262,18 +257,17 @@ void dra_reading_abandon(struct dra_readings *readings, const void *data)
         fail_msg("what is not being read was abandoned");
 }
 
-void dra_allocate(struct dra_allocator *allocator, const struct dra_claim *claim, const struct dra_wanted *wanted,
-        struct dra_prepared_claim *made, struct arena *arena, dra_allocator_done_fn *done, void *data)
+void dra_allocate(struct dra_allocator *allocator, struct dra_claim *claim, struct arena *arena,
+        dra_allocator_done_fn *done, void *data)
 {
         struct fake_node *node = fake_of(allocator);
-        struct fake_asked *asked = ask(node, FAKE_ALLOCATE, claim->uid, data);
+        struct fake_asked *asked = ask(node, FAKE_ALLOCATE, claim->uid, done, data);
         struct error err;
 
-        assert_int_equal(made->n_results, claim->n_results);
-        assert_ptr_equal(wanted->result, claim->results);
-        asked->made = made;
+        for (size_t i = 0; i < claim->n_results; i++)
+                assert_non_null(claim->results[i].offered);
+        asked->claim = claim;
         asked->arena = arena;
-        asked->done = done;
         if (node->refuses_allocations) {
                 error_raise(&err, ERROR_EXHAUSTED, "no memory left");
                 fake_change(node, node->n_asked - 1); /* half of it may be made */
@@ -283,16 +277,16 @@ void dra_allocate(struct dra_allocator *allocator, const struct dra_claim *claim
         asked_for(node);
 }
 
-void dra_release(struct dra_allocator *allocator, const char *uid, dra_allocator_done_fn *done, void *data)
+void dra_release(struct dra_allocator *allocator, const struct dra_claim *claim, struct arena *arena UNUSED,
+        dra_allocator_done_fn *done, void *data)
 {
         struct fake_node *node = fake_of(allocator);
 
-        ask(node, FAKE_RELEASE, uid, data)->done = done;
+        ask(node, FAKE_RELEASE, claim->uid, done, data);
         asked_for(node);
 }
 
-int dra_allocator_write_cdi(
-        const struct dra_allocator *allocator, const struct dra_prepared_claim *claim, struct error *err)
+int dra_allocator_write_cdi(const struct dra_allocator *allocator, const struct dra_claim *claim, struct error *err)
 {
         struct fake_node *node = fake_of(allocator);
         int result;
@@ -318,17 +312,12 @@ int dra_allocator_remove_cdi(const struct dra_allocator *allocator, const char *
         return result;
 }
 
-void dra_status_send_prepared(struct dra_status_sender *sender, const struct dra_prepared_claim *claim)
-{
-        assert_int_equal(claim->state, DRA_PREPARED_DONE);
-        assert_string_equal(claim->name, "train");
-        fake_of(sender)->n_prepared++;
-}
-
-void dra_status_send_removed(struct dra_status_sender *sender, const struct dra_service_claim *claim)
+void dra_status_send(struct dra_status_sender *sender, const struct dra_claim *claim, bool is_prepared)
 {
         assert_string_equal(claim->name, "train");
-        fake_of(sender)->n_unprepared++;
+        if (is_prepared)
+                assert_int_equal(claim->state, DRA_CLAIM_PREPARED);
+        ++*(is_prepared ? &fake_of(sender)->n_prepared : &fake_of(sender)->n_unprepared);
 }
 
 /* ---- the process ---- */
@@ -336,13 +325,9 @@ void dra_status_send_removed(struct dra_status_sender *sender, const struct dra_
 void fake_start(struct fake_node *node, const char *boot_id)
 {
         node->record = dra_record_new(node->record_path, boot_id);
-        node->prepare = dra_prepare_new(&(struct dra_prepare_options){
-                .record = node->record,
-                .driver = FAKE_DRIVER,
-                .readings = (struct dra_readings *)node,
-                .allocator = (struct dra_allocator *)node,
-                .status = (struct dra_status_sender *)node,
-        });
+        node->real = (struct dra_node){.record = node->record, .driver = FAKE_DRIVER};
+        node->prepare = dra_prepare_new(&node->real, (struct dra_readings *)node, (struct dra_allocator *)node,
+                (struct dra_status_sender *)node);
 }
 
 void fake_stop(struct fake_node *node)
@@ -441,12 +426,12 @@ unsigned int fake_mask_cdi(const struct fake_node *node)
         return mask;
 }
 
-unsigned int fake_mask_record(const struct fake_node *node, enum dra_prepared_state state)
+unsigned int fake_mask_record(const struct fake_node *node, enum dra_claim_state state)
 {
         unsigned int mask = 0;
 
         for (size_t i = 0; i < 8; i++) {
-                const struct dra_prepared_claim *claim = dra_record_find(node->record, fake_uid(i));
+                const struct dra_claim *claim = dra_record_find(node->record, fake_uid(i));
 
                 if (claim && claim->state == state)
                         mask |= 1U << i;

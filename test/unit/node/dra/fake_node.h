@@ -22,9 +22,8 @@ enum fake_kind { FAKE_READ, FAKE_ALLOCATE, FAKE_RELEASE };
 struct fake_asked {
         enum fake_kind kind;
         char uid[64];
-        struct dra_prepared_claim *made; /* of FAKE_ALLOCATE, with its arena; else NULL */
+        struct dra_claim *claim; /* of FAKE_READ and FAKE_ALLOCATE, with its arena; else NULL */
         struct arena *arena;
-        dra_reading_done_fn *read;
         dra_allocator_done_fn *done;
         void *data;
 };
@@ -34,6 +33,7 @@ struct fake_node {
         char record_path[96];
         char cdi[96];
         char held[96];
+        struct dra_node real; /* of which Prepare has the record and the driver's name */
         struct dra_record *record;
         struct dra_prepare *prepare;
         const char *devices; /* that each claim has, one a word: "gpu-0-shared gpu-0-shared" */
@@ -62,7 +62,7 @@ void fake_clear_cdi(struct fake_node *node);
 
 /* UID of claim |i|, 0 to 7. */
 const char *fake_uid(size_t i);
-struct dra_service_claim fake_claim(size_t i);
+struct dra_claim fake_claim(size_t i);
 
 /* What asked[i] changes in the ledger, and then the answer; it leaves the list. */
 void fake_change(struct fake_node *node, size_t i);
@@ -72,7 +72,7 @@ void fake_refuse(struct fake_node *node, size_t i, const struct error *err);
 /* Bit i: claim i. */
 unsigned int fake_mask_held(const struct fake_node *node);
 unsigned int fake_mask_cdi(const struct fake_node *node);
-unsigned int fake_mask_record(const struct fake_node *node, enum dra_prepared_state state);
+unsigned int fake_mask_record(const struct fake_node *node, enum dra_claim_state state);
 
 /* Number of the allocation of claim |i|: in the ledger and in the CDI file; 0: none. */
 unsigned int fake_held_number(const struct fake_node *node, size_t i);

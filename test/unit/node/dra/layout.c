@@ -506,8 +506,9 @@ static void test_candidates_go_from_small_to_large_and_first_where_they_are_in_t
 /* Of A100: what |profile_id| makes, at memory slice |start|, is there, as if it had one MIG device of 3g. */
 static void add_instance_of(struct fixture *fixture, unsigned int profile_id, unsigned int start, bool is_ours)
 {
-        struct dra_mig_instance *instance = ARENA_NEW(&fixture->arena, struct dra_mig_instance);
-        struct dra_mig_gpu *gpu = ARENA_NEW(&fixture->arena, struct dra_mig_gpu);
+        struct dra_instance *instance = ARENA_NEW(&fixture->arena, struct dra_instance);
+        struct mig_placed *placed = ARENA_NEW(&fixture->arena, struct mig_placed);
+        struct gpu *gpu = &fixture->inventory->gpus[0];
         struct mig_device *mig = ARENA_NEW(&fixture->inventory->arena, struct mig_device);
 
         *mig = (struct mig_device){.uuid = "MIG-a",
@@ -515,16 +516,19 @@ static void add_instance_of(struct fixture *fixture, unsigned int profile_id, un
                 .gpu_instance = 1,
                 .memory = 20096 * MIB,
                 .attributes = {.gpu_slices = 3, .compute_slices = 3, .multiprocessors = 42, .memory_mib = 20096}};
-        fixture->inventory->gpus[0].mig_enabled = true;
-        fixture->inventory->gpus[0].mig_devices = mig;
-        fixture->inventory->gpus[0].n_mig_devices = 1;
-        *instance = (struct dra_mig_instance){.at = {.gpu_instance = 1, .profile_id = profile_id, .start = start},
-                .is_ours = is_ours,
+        *placed = (struct mig_placed){.gpu_instance = 1, .profile_id = profile_id, .start = start};
+        *instance = (struct dra_instance){.gpu = gpu->uuid,
+                .profile_id = profile_id,
+                .start = start,
+                .state = DRA_INSTANCE_MADE,
                 .uuid = "MIG-a"};
-        *gpu = fixture->options.mig_gpus[0];
-        gpu->instances = instance;
-        gpu->n_instances = 1;
-        fixture->options.mig_gpus = gpu;
+        gpu->mig_enabled = true;
+        gpu->mig_devices = mig;
+        gpu->n_mig_devices = 1;
+        gpu->mig_placed = placed;
+        gpu->n_mig_placed = 1;
+        fixture->options.instances = instance;
+        fixture->options.n_instances = is_ours;
 }
 
 static void add_instance(struct fixture *fixture, bool is_ours)

@@ -1,5 +1,7 @@
 #include "unit.h"
 
+#include <stdio.h>
+
 #include "base/macro.h"
 #include "node/dra/layout.h"
 
@@ -13,21 +15,21 @@ static void test_the_gpus_that_are_selected_are_named_by_uuid(void **state UNUSE
         static const struct device_ref absent[] = {{.gpu = 8, .mig = -1}};
         struct config config = {.dra.enabled = true};
         struct arena arena = ARENA_INIT;
-        struct dra_options options = dra_options_from(&config, &inventory, NULL, 0, &arena);
+        struct dra_options options = dra_options_from(&config, &inventory, &arena);
 
         assert_int_equal(options.n_devices, 3);
         config.dra.devices = (struct device_selector){.kind = SELECT_LIST, .refs = refs, .n_refs = 3};
-        options = dra_options_from(&config, &inventory, NULL, 0, &arena);
+        options = dra_options_from(&config, &inventory, &arena);
         assert_int_equal(options.n_devices, 2);
         assert_string_equal(options.devices[0], "GPU-a");
         assert_string_equal(options.devices[1], "GPU-c");
         /* None of this node: not the same as all. */
         config.dra.devices = (struct device_selector){.kind = SELECT_LIST, .refs = absent, .n_refs = 1};
-        options = dra_options_from(&config, &inventory, NULL, 0, &arena);
+        options = dra_options_from(&config, &inventory, &arena);
         assert_int_equal(options.n_devices, 0);
         assert_non_null(options.devices);
         config.dra = (struct config_dra){.enabled = false};
-        assert_int_equal(dra_options_from(&config, &inventory, NULL, 0, &arena).n_devices, 0);
+        assert_int_equal(dra_options_from(&config, &inventory, &arena).n_devices, 0);
         arena_done(&arena);
 }
 
@@ -47,7 +49,7 @@ static void test_the_layout_gets_what_the_configuration_says(void **state UNUSED
                                               .one_form = DRA_ONE_FORM_WHOLE,
                                               .shares = 7}};
         struct arena arena = ARENA_INIT;
-        const struct dra_options options = dra_options_from(&config, &inventory, NULL, 0, &arena);
+        const struct dra_options options = dra_options_from(&config, &inventory, &arena);
 
         assert_true(!options.config.whole && options.config.mps && options.config.time_slicing &&
                     !options.config.dynamic_mig);
@@ -68,7 +70,7 @@ static void test_the_layout_gets_what_the_configuration_says(void **state UNUSED
 
 static struct mig_device devices[] = {{.uuid = "MIG-a", .gpu_instance = 7}, {.uuid = "MIG-b", .gpu_instance = 8},
         {.uuid = "MIG-c", .gpu_instance = 9}};
-static const struct mig_instance_profile profile = {.name = "1g.10gb", .id = 19};
+static const struct mig_instance_profile profile = {.name = "1g.10gb", .id = 19, .size = 1, .count = 7, .starts = 0x7f};
 static const struct mig_placed placed[] = {{7, 19, 6}, {8, 19, 4}, {9, 19, 5}, {10, 19, 0}};
 
 static struct gpu cut_gpu(void)
@@ -83,15 +85,19 @@ static struct gpu cut_gpu(void)
                 .n_mig_placed = ARRAY_SIZE(placed)};
 }
 
-static const struct config dynamic = {.dra = {.enabled = true, .dynamic_mig = true}};
+static const struct config dynamic = {.dra = {.enabled = true, .whole = true, .dynamic_mig = true}};
 
-/* Bit i: instance i is ours. */
-static unsigned int mask_of_ours(const struct dra_options *options)
+/* Bit i: what is made at placed[i] is ours, since its place is a candidate. */
+static unsigned int mask_of_ours(const struct dra_layout *layout)
 {
         unsigned int mask = 0;
 
-        for (size_t i = 0; i < options->mig_gpus[0].n_instances; i++)
-                mask |= (unsigned int)options->mig_gpus[0].instances[i].is_ours << i;
+        for (size_t i = 0; i < ARRAY_SIZE(placed); i++) {
+                char name[64];
+
+                snprintf(name, sizeof(name), "gpu-0-mig-1g-10gb-at-%u", placed[i].start);
+                mask |= (unsigned int)(dra_layout_find(layout, name) != NULL) << i;
+        }
         return mask;
 }
 
@@ -115,12 +121,11 @@ static void test_an_instance_is_ours_by_its_placement_and_its_mig_device(void **
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
                 struct arena arena = ARENA_INIT;
-                const struct dra_options options = dra_options_from(&dynamic, &cut, &table[i].made, 1, &arena);
+                struct dra_options options = dra_options_from(&dynamic, &cut, &arena);
 
-                assert_true(options.config.dynamic_mig);
-                assert_int_equal(options.n_mig_gpus, 1);
-                assert_int_equal(options.mig_gpus[0].n_profiles, 1);
-                assert_int_equal(mask_of_ours(&options), table[i].mask);
+                options.instances = &table[i].made;
+                options.n_instances = 1;
+                assert_int_equal(mask_of_ours(dra_layout_build(&arena, &cut, &options)), table[i].mask);
                 arena_done(&arena);
         }
 }
@@ -132,22 +137,17 @@ static void test_what_is_ours_is_known_by_its_mig_device_where_the_geometry_is_n
         struct gpu gpu = cut_gpu();
         const struct inventory cut = {.gpus = &gpu, .n_gpus = 1};
         struct arena arena = ARENA_INIT;
-        struct dra_options options;
+        struct dra_options options = dra_options_from(&dynamic, &cut, &arena);
+        const struct dra_layout *layout;
 
         gpu.mig_geometry_failure = "not allowed";
         gpu.n_mig_placed = gpu.n_mig_instance_profiles = 0;
-        options = dra_options_from(&dynamic, &cut, made, ARRAY_SIZE(made), &arena);
-        assert_int_equal(options.mig_gpus[0].n_instances, 1);
-        assert_int_equal(options.mig_gpus[0].instances[0].at.gpu_instance, 8);
-        assert_true(options.mig_gpus[0].instances[0].is_ours);
-        arena_done(&arena);
-}
-
-static void test_gpus_that_are_not_in_mig_mode_are_not_cut(void **state UNUSED)
-{
-        struct arena arena = ARENA_INIT;
-
-        assert_int_equal(dra_options_from(&dynamic, &inventory, NULL, 0, &arena).n_mig_gpus, 0);
+        options.instances = made;
+        options.n_instances = ARRAY_SIZE(made);
+        layout = dra_layout_build(&arena, &cut, &options);
+        assert_int_equal(layout->n_devices, 2);
+        assert_non_null(dra_layout_find(layout, "gpu-0-mig-gi7-ci0"));
+        assert_non_null(dra_layout_find(layout, "gpu-0-mig-gi9-ci0"));
         arena_done(&arena);
 }
 
@@ -158,7 +158,6 @@ int main(void)
                 cmocka_unit_test(test_the_layout_gets_what_the_configuration_says),
                 cmocka_unit_test(test_an_instance_is_ours_by_its_placement_and_its_mig_device),
                 cmocka_unit_test(test_what_is_ours_is_known_by_its_mig_device_where_the_geometry_is_not),
-                cmocka_unit_test(test_gpus_that_are_not_in_mig_mode_are_not_cut),
         };
 
         return cmocka_run_group_tests_name("options", tests, NULL, NULL);

@@ -21,8 +21,7 @@ static const struct dra_device devices[N_DEVICES] = {
         [WHOLE] = {.name = "gpu-1", .kind = DRA_DEVICE_WHOLE, .uuid = "GPU-1"},
         [OF_MIG] = {.name = "gpu-2-mig-0", .kind = DRA_DEVICE_MIG, .uuid = "MIG-2"},
 };
-static const struct dra_claim_result results[N_DEVICES] = {
-        [SHARED] = {.request = "share"}, [WHOLE] = {.request = "whole"}, [OF_MIG] = {.request = "mig"}};
+static const char *const requests[N_DEVICES] = {[SHARED] = "share", [WHOLE] = "whole", [OF_MIG] = "mig"};
 
 static bool is_multi_user; /* the node's daemons are */
 
@@ -36,13 +35,13 @@ struct said {
  * What the three devices, of which the share has 1 GiB and 30 %, are with these configurations; stops at the first
  * error.
  */
-static int apply(struct dra_wanted wanted[N_DEVICES], const struct said *configs, size_t count, const char *driver,
+static int apply(struct dra_result wanted[N_DEVICES], const struct said *configs, size_t count, const char *driver,
         struct error *err)
 {
         const struct dra_wanted_rules rules = {
                 .driver = driver, .unenforced = DRA_UNENFORCED_REFUSE, .is_multi_user = is_multi_user};
         struct dra_claim_config read[4];
-        struct dra_claim claim = {.results = results, .n_results = N_DEVICES, .configs = read, .n_configs = count};
+        struct dra_claim claim = {.results = wanted, .n_results = N_DEVICES, .configs = read, .n_configs = count};
         json_t *all[4];
         int result = 0;
 
@@ -60,12 +59,14 @@ static int apply(struct dra_wanted wanted[N_DEVICES], const struct said *configs
                         .parameters = all[i]};
         }
         for (size_t i = 0; i < N_DEVICES; i++)
-                wanted[i] = (struct dra_wanted){.result = &results[i],
-                        .device = &devices[i],
+                wanted[i] = (struct dra_result){.request = requests[i],
+                        .device = devices[i].name,
+                        .unit = devices[i].uuid,
+                        .offered = &devices[i],
                         .memory_bytes = i == SHARED ? 1024 * MIB : 0,
                         .thread_percentage = i == SHARED ? 30 : 0};
         for (size_t i = 0; i < N_DEVICES && result == 0; i++)
-                result = dra_parameters_apply(wanted, N_DEVICES, i, &claim, &rules, err);
+                result = dra_parameters_apply(&claim, i, &rules, err);
         for (size_t i = 0; i < count; i++)
                 json_decref(all[i]);
         return result;
@@ -109,7 +110,7 @@ static void test_what_is_said_counts_by_request_class_before_claim_and_later_ove
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-                struct dra_wanted wanted[N_DEVICES];
+                struct dra_result wanted[N_DEVICES];
                 struct error err;
 
                 assert_ok(apply(wanted, cases[i].configs, cases[i].count, "gpu.nvidia.com", &err), &err);
@@ -194,7 +195,7 @@ static void test_what_makes_no_sense_or_cannot_be_honoured_is_refused_with_what_
 
         for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
                 _free_ char *text = xasprintf("configuration of the claim: %s", cases[i].text);
-                struct dra_wanted wanted[N_DEVICES];
+                struct dra_result wanted[N_DEVICES];
                 struct error err;
 
                 assert_fails(apply(wanted, &cases[i].config, 1, "gpu.nvidia.com", &err), &err, cases[i].kind, text);
@@ -221,7 +222,7 @@ static void test_a_strategy_that_the_device_does_not_have_is_refused_with_the_wa
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-                struct dra_wanted wanted[N_DEVICES];
+                struct dra_result wanted[N_DEVICES];
                 struct error err;
 
                 assert_fails(apply(wanted, &cases[i].config, 1, "gpu.nvidia.com", &err), &err, ERROR_UNSUPPORTED,
@@ -232,7 +233,7 @@ static void test_a_strategy_that_the_device_does_not_have_is_refused_with_the_wa
 static void test_only_a_driver_of_nvidias_name_knows_nvidias_configuration(void **state UNUSED)
 {
         static const struct said config = {true, NULL, "{" GPU "}"};
-        struct dra_wanted wanted[N_DEVICES];
+        struct dra_result wanted[N_DEVICES];
         struct error err;
 
         assert_fails(apply(wanted, &config, 1, "gpu.warpshare.dev", &err), &err, ERROR_INVALID,
@@ -270,7 +271,7 @@ static void test_a_null_of_nvidias_configuration_means_that_the_field_is_absent(
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(configs); i++) {
-                struct dra_wanted wanted[N_DEVICES];
+                struct dra_result wanted[N_DEVICES];
                 struct error err;
 
                 print_message("# %s\n", configs[i].text);
@@ -284,7 +285,7 @@ static void test_several_users_may_be_asked_for_where_daemons_serve_them(void **
 {
         static const struct said config = {
                 false, "share", MPS("{'multiUser': true, 'defaultActiveThreadPercentage': 10}")};
-        struct dra_wanted wanted[N_DEVICES];
+        struct dra_result wanted[N_DEVICES];
         struct error err;
 
         is_multi_user = true;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/strbuf.h"
-#include "node/dra/pod_claims.h"
+#include "node/dra/wanted.h"
 
 /* ---- containers ---- */
 

@@ -16,26 +16,25 @@ struct reply {
         char text[512]; /* "ok", then a line for each device; or the error */
 };
 
-static void on_done(const struct dra_service_device *devices, size_t n_devices, const struct error *err, void *data)
+static void on_done(const struct dra_claim *claim, const struct error *err, void *data)
 {
         struct reply *reply = data;
         int length = snprintf(reply->text, sizeof(reply->text), "%s", err ? err->text : "ok");
 
         reply->count++;
-        for (size_t i = 0; i < n_devices; i++) {
-                const struct dra_service_device *device = &devices[i];
+        for (size_t i = 0; claim && i < claim->n_results; i++) {
+                const struct dra_result *result = &claim->results[i];
 
-                assert_int_equal(device->n_request_names, 1);
-                assert_int_equal(device->n_cdi_device_ids, 1);
+                assert_null(result->unit_cdi_id);
                 length += snprintf(reply->text + length, sizeof(reply->text) - (size_t)length, "\n%s %s %s %s %s",
-                        device->request_names[0], device->pool_name, device->device_name, device->cdi_device_ids[0],
-                        device->share_id ? device->share_id : "-");
+                        result->request, result->pool, result->device, result->cdi_id,
+                        result->share_id ? result->share_id : "-");
         }
 }
 
 static void prepare(struct fake_node *node, size_t i, struct reply *reply)
 {
-        const struct dra_service_claim claim = fake_claim(i);
+        const struct dra_claim claim = fake_claim(i);
 
         *reply = (struct reply){0};
         dra_prepare_claim(node->prepare, &claim, on_done, reply);
@@ -43,7 +42,7 @@ static void prepare(struct fake_node *node, size_t i, struct reply *reply)
 
 static void unprepare(struct fake_node *node, size_t i, struct reply *reply)
 {
-        const struct dra_service_claim claim = fake_claim(i);
+        const struct dra_claim claim = fake_claim(i);
 
         *reply = (struct reply){0};
         dra_unprepare_claim(node->prepare, &claim, on_done, reply);
@@ -65,16 +64,16 @@ static void expect_prepared(const struct fake_node *node, unsigned int mask)
 {
         assert_int_equal(fake_mask_held(node), mask);
         assert_int_equal(fake_mask_cdi(node), mask);
-        assert_int_equal(fake_mask_record(node, DRA_PREPARED_DONE), mask);
-        assert_int_equal(fake_mask_record(node, DRA_PREPARED_STARTED), 0);
-        assert_int_equal(dra_prepare_calls(node->prepare), 0);
+        assert_int_equal(fake_mask_record(node, DRA_CLAIM_PREPARED), mask);
+        assert_int_equal(fake_mask_record(node, DRA_CLAIM_STARTED), 0);
+        assert_int_equal(node->n_asked, 0);
         for (size_t i = 0; i < 8; i++)
                 assert_int_equal(fake_held_number(node, i), fake_cdi_number(node, i));
 }
 
 static void test_a_claim_is_prepared_and_unprepared(void **state UNUSED)
 {
-        const struct dra_prepared_result *result;
+        const struct dra_result *result;
         struct fake_node node;
         struct reply reply;
 
@@ -248,9 +247,9 @@ static void test_a_refused_allocation_is_taken_back(void **state UNUSED)
         fake_done(&node);
 }
 
-static struct dra_prepared_result *recorded(const struct fake_node *node, size_t i)
+static struct dra_result *recorded(const struct fake_node *node, size_t i)
 {
-        const struct dra_prepared_claim *claim = dra_record_find(node->record, fake_uid(i));
+        const struct dra_claim *claim = dra_record_find(node->record, fake_uid(i));
 
         assert_non_null(claim);
         return claim->results;
@@ -259,12 +258,15 @@ static struct dra_prepared_result *recorded(const struct fake_node *node, size_t
 /* Of the claim that is asked for an allocation: what is made of its only device. */
 static void set_instance(const struct fake_node *node, enum dra_instance_state state, const char *uuid)
 {
-        const struct dra_instance instance = {"GPU-0", 19, 4, state, uuid};
+        struct dra_result *result;
         struct error err;
 
         assert_int_equal(node->asked[0].kind, FAKE_ALLOCATE);
-        assert_ok(dra_record_put_instances(node->record, node->asked[0].made, node->asked[0].arena, &instance, &err),
-                &err);
+        result = node->asked[0].claim->results;
+        result->instance.state = state;
+        result->instance.uuid = uuid;
+        result->unit = uuid ? uuid : "GPU-0";
+        assert_ok(dra_record_put(node->record, node->asked[0].claim, &err), &err);
 }
 
 static void test_what_is_made_of_a_candidate_is_recorded_before_and_after(void **state UNUSED)
@@ -293,7 +295,7 @@ static void test_what_is_made_of_a_candidate_is_recorded_before_and_after(void *
         fake_answer(&node, 0);
         assert_int_equal(strncmp(reply.text, "ok\nmain n1 gpu-0-at-4 ", 22), 0);
         assert_string_equal(recorded(&node, 0)->instance.uuid, "MIG-a");
-        assert_int_equal(fake_mask_record(&node, DRA_PREPARED_DONE), 1);
+        assert_int_equal(fake_mask_record(&node, DRA_CLAIM_PREPARED), 1);
         fake_done(&node);
 }
 
@@ -355,14 +357,14 @@ static void test_an_unprepare_that_fails_is_finished_by_the_next(void **state UN
         node.fails_removals = true;
         unprepare(&node, 0, &reply);
         assert_string_equal(reply.text, "CDI files cannot be removed");
-        assert_int_equal(fake_mask_record(&node, DRA_PREPARED_STARTED), 1);
+        assert_int_equal(fake_mask_record(&node, DRA_CLAIM_STARTED), 1);
         node.fails_removals = false;
         node.answers_at_once = false;
         unprepare(&node, 0, &reply);
         error_raise(&err, ERROR_TIMEOUT, "the supervisor does not answer");
         fake_refuse(&node, 0, &err);
         assert_string_equal(reply.text, "the supervisor does not answer");
-        assert_int_equal(fake_mask_record(&node, DRA_PREPARED_STARTED), 1);
+        assert_int_equal(fake_mask_record(&node, DRA_CLAIM_STARTED), 1);
         node.answers_at_once = true;
         unprepare(&node, 0, &reply);
         assert_string_equal(reply.text, "ok");
@@ -400,9 +402,9 @@ static void test_claims_do_not_wait_for_each_other(void **state UNUSED)
         fake_answer(&node, 1);
         assert_string_equal(other.text, PREPARED(1));
         assert_int_equal(one.count, 0);
-        assert_int_equal(dra_prepare_calls(node.prepare), 1);
+        assert_int_equal(node.n_asked, 1);
         fake_answer(&node, 0);
-        assert_int_equal(fake_mask_record(&node, DRA_PREPARED_STARTED), 1);
+        assert_int_equal(fake_mask_record(&node, DRA_CLAIM_STARTED), 1);
         assert_int_equal(fake_mask_held(&node), 2);
         fake_answer(&node, 0);
         assert_string_equal(one.text, PREPARED(0));
@@ -456,7 +458,7 @@ static void test_a_record_that_cannot_be_read_is_an_error(void **state UNUSED)
         prepare(&node, 0, &reply);
         assert_memory_equal(reply.text, "record: ", 8);
         assert_int_equal(reply.count, 1);
-        assert_int_equal(dra_prepare_calls(node.prepare), 0);
+        assert_int_equal(node.n_asked, 0);
         fake_done(&node);
 }
 

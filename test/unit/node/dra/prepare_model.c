@@ -48,22 +48,23 @@ static unsigned int draw(struct model *model, unsigned int count)
         return (unsigned int)chance_draw(model->chance, count);
 }
 
-static void on_done(const struct dra_service_device *devices, size_t n_devices, const struct error *err, void *data)
+static void on_done(const struct dra_claim *claim, const struct error *err, void *data)
 {
         struct slot *slot = data;
 
         assert_true(slot->is_called);
         slot->is_called = false;
         slot->belief = err ? UNCLEAR : slot->is_prepare ? PREPARED : UNPREPARED;
-        assert_int_equal(n_devices, slot->belief == PREPARED ? slot->model->n_devices : 0);
-        assert_int_equal(devices != NULL, slot->belief == PREPARED);
+        assert_int_equal(claim != NULL, slot->belief == PREPARED);
+        if (claim)
+                assert_int_equal(claim->n_results, slot->model->n_devices);
         slot->model->prepared += slot->belief == PREPARED;
         slot->model->failed += slot->belief == UNCLEAR;
 }
 
 static void call(struct model *model, size_t i, bool is_prepare)
 {
-        const struct dra_service_claim claim = fake_claim(i);
+        const struct dra_claim claim = fake_claim(i);
         struct slot *slot = &model->slots[i];
 
         slot->is_called = true;
@@ -128,7 +129,7 @@ static void answer_one(struct model *model)
 /* Kubelet's stream has ended: what is not begun to be made fails, the rest goes on. */
 static void give_up(struct model *model, size_t i)
 {
-        const struct dra_service_claim claim = fake_claim(i);
+        const struct dra_claim claim = fake_claim(i);
 
         dra_prepare_abandon(model->node.prepare, &claim);
 }
@@ -209,10 +210,10 @@ static void check_booked(const struct model *model)
         struct ledger_claim claim;
 
         for (size_t i = 0; i < dra_record_count(model->node.record); i++) {
-                const struct dra_prepared_claim *recorded = dra_record_at(model->node.record, i);
+                const struct dra_claim *recorded = dra_record_at(model->node.record, i);
                 uint64_t mib = 0;
 
-                dra_booking_keep(&claim, &arena, recorded);
+                dra_booking_make(&claim, &arena, recorded);
                 assert_in_range(claim.n_devices, 1, model->n_devices);
                 for (size_t j = 0; j < recorded->n_results; j++)
                         mib += recorded->results[j].memory_bytes >> 20;
@@ -231,11 +232,11 @@ static void check_quiet(const struct model *model)
 
         check_believed(model);
         check_booked(model);
-        assert_int_equal(dra_prepare_calls(model->node.prepare), 0);
+        assert_int_equal(model->node.n_asked, 0);
         assert_int_equal(fake_mask_held(&model->node), believed);
         assert_int_equal(fake_mask_cdi(&model->node), believed);
-        assert_int_equal(fake_mask_record(&model->node, DRA_PREPARED_DONE), believed);
-        assert_int_equal(fake_mask_record(&model->node, DRA_PREPARED_STARTED), 0);
+        assert_int_equal(fake_mask_record(&model->node, DRA_CLAIM_PREPARED), believed);
+        assert_int_equal(fake_mask_record(&model->node, DRA_CLAIM_STARTED), 0);
         for (size_t i = 0; i < N_CLAIMS; i++)
                 assert_int_not_equal(model->slots[i].belief, UNCLEAR);
 }

@@ -85,7 +85,7 @@ static void on_ended(struct rpc_call *call UNUSED, enum rpc_status status, const
 static struct rpc_call *ask(struct rig *rig, const char *method, size_t i, struct reply *reply)
 {
         const struct rpc_handlers handlers = {strstr(method, "NodeUnprepare") ? on_unprepared : on_prepared, on_ended};
-        const struct dra_service_claim asked = fake_claim(i);
+        const struct dra_claim asked = fake_claim(i);
         Dra__ClaimsRequest request = DRA__CLAIMS_REQUEST__INIT;
         Dra__Claim claim = DRA__CLAIM__INIT;
         Dra__Claim *claims[] = {&claim};

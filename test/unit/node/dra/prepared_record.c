@@ -22,7 +22,7 @@ static const struct dra_edit_node nodes[] = {
         {"/dev/nvidia0", "/dev/nvidia0", 0666, 0}, {"/dev/b", "/root/dev/b", 0660, 44}};
 static const struct dra_edit_mount mounts[] = {{"/run/mps/a", "/mps/a", true}, {"/usr/lib/x", "/usr/lib/x", false}};
 
-static struct dra_prepared_result results[] = {
+static struct dra_result results[] = {
         {.pool = "n1",
                 .request = "main",
                 .device = "gpu-0-shared",
@@ -42,20 +42,20 @@ static struct dra_prepared_result results[] = {
                 .cdi_id = "gpu.warpshare.dev/claim=b"},
 };
 
-static const struct dra_prepared_claim claim_a = {.uid = UID_A,
+static const struct dra_claim claim_a = {.uid = UID_A,
         .namespace = "team",
         .name = "train",
-        .state = DRA_PREPARED_DONE,
+        .state = DRA_CLAIM_PREPARED,
         .results = results,
         .n_results = 2};
-static const struct dra_prepared_claim claim_b = {.uid = UID_B,
+static const struct dra_claim claim_b = {.uid = UID_B,
         .namespace = "team",
         .name = "other",
-        .state = DRA_PREPARED_STARTED,
+        .state = DRA_CLAIM_STARTED,
         .results = &results[1],
         .n_results = 1};
 
-static struct dra_prepared_result candidates[] = {
+static struct dra_result candidates[] = {
         {.pool = "n1",
                 .request = "main",
                 .device = "gpu-0-mig-1g-10gb-at-4",
@@ -78,10 +78,10 @@ static struct dra_prepared_result candidates[] = {
                 .instance = {"GPU-0", 19, 6, DRA_INSTANCE_NONE, NULL},
                 .cdi_id = "gpu.warpshare.dev/claim=c"},
 };
-static const struct dra_prepared_claim claim_cut = {.uid = UID_A,
+static const struct dra_claim claim_cut = {.uid = UID_A,
         .namespace = "team",
         .name = "train",
-        .state = DRA_PREPARED_STARTED,
+        .state = DRA_CLAIM_STARTED,
         .results = candidates,
         .n_results = 3};
 
@@ -127,7 +127,7 @@ static void expect_text(const char *text, const char *expected)
                 assert_null(text);
 }
 
-static void expect_claim(const struct dra_prepared_claim *claim, const struct dra_prepared_claim *expected)
+static void expect_claim(const struct dra_claim *claim, const struct dra_claim *expected)
 {
         assert_non_null(claim);
         assert_string_equal(claim->uid, expected->uid);
@@ -136,7 +136,7 @@ static void expect_claim(const struct dra_prepared_claim *claim, const struct dr
         assert_int_equal(claim->state, expected->state);
         assert_int_equal(claim->n_results, expected->n_results);
         for (size_t i = 0; i < claim->n_results; i++) {
-                const struct dra_prepared_result *one = &claim->results[i], *other = &expected->results[i];
+                const struct dra_result *one = &claim->results[i], *other = &expected->results[i];
 
                 assert_string_equal(one->request, other->request);
                 assert_string_equal(one->device, other->device);
@@ -195,8 +195,8 @@ static void test_what_is_recorded_is_there_after_a_restart(void **state UNUSED)
 
 static void test_what_is_made_of_candidates_is_there_after_a_restart(void **state UNUSED)
 {
-        struct dra_prepared_result odd = candidates[0];
-        struct dra_prepared_claim claim = claim_cut;
+        struct dra_result odd = candidates[0];
+        struct dra_claim claim = claim_cut;
         struct rig rig;
 
         rig_init(&rig);
@@ -215,13 +215,13 @@ static void test_what_is_made_of_candidates_is_there_after_a_restart(void **stat
 
 static void test_a_claim_is_replaced_in_its_place_and_removed(void **state UNUSED)
 {
-        struct dra_prepared_claim later = claim_a;
+        struct dra_claim later = claim_a;
         struct rig rig;
 
         rig_init(&rig);
         assert_ok(dra_record_put(rig.record, &claim_a, &rig.err), &rig.err);
         assert_ok(dra_record_put(rig.record, &claim_b, &rig.err), &rig.err);
-        later.state = DRA_PREPARED_STARTED;
+        later.state = DRA_CLAIM_STARTED;
         assert_ok(dra_record_put(rig.record, &later, &rig.err), &rig.err);
         start_again(&rig, BOOT);
         expect_claim(dra_record_at(rig.record, 0), &later);
@@ -309,14 +309,14 @@ static void test_what_could_not_be_read_is_not_written(void **state UNUSED)
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-                struct dra_prepared_result result = {.pool = "n1",
+                struct dra_result result = {.pool = "n1",
                         .request = "main",
                         .device = cases[i].device,
                         .unit = "GPU-0",
                         .thread_percentage = cases[i].percentage,
                         .cdi_id = "x",
                         .edits = {.env = cases[i].env, .n_env = 1}};
-                const struct dra_prepared_claim claim = {
+                const struct dra_claim claim = {
                         .uid = cases[i].uid, .namespace = "n", .name = "n", .results = &result, .n_results = 1};
                 struct rig rig;
 
@@ -476,13 +476,13 @@ static void test_a_change_that_makes_no_sense_is_an_error_with_its_place(void **
 
 static void test_many_changes_leave_a_file_no_larger_than_what_is_left_of_them_and_some(void **state UNUSED)
 {
-        struct dra_prepared_claim claim = claim_a;
+        struct dra_claim claim = claim_a;
         struct stat status;
         struct rig rig;
 
         rig_init(&rig);
         for (unsigned int i = 0; i < 2000; i++) {
-                claim.state = i % 2 ? DRA_PREPARED_STARTED : DRA_PREPARED_DONE;
+                claim.state = i % 2 ? DRA_CLAIM_STARTED : DRA_CLAIM_PREPARED;
                 assert_ok(dra_record_put(rig.record, &claim, &rig.err), &rig.err);
                 assert_int_equal(stat(rig.path, &status), 0);
                 assert_true(status.st_size < 160 * 1024);

@@ -16,7 +16,6 @@
 #include "base/file.h"
 #include "base/strbuf.h"
 #include "node/dra/registration.h"
-#include "node/dra/sockets.h"
 #include "base/io/loop.h"
 
 #define PATIENCE_MS 60000

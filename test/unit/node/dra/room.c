@@ -65,7 +65,7 @@ static void rig_done(struct rig *rig)
 
 static void prepared(struct rig *rig, const char *uid, const char *device, enum dra_instance_state state)
 {
-        struct dra_prepared_result result = {.pool = "n1",
+        struct dra_result result = {.pool = "n1",
                 .request = "gpu",
                 .device = device,
                 .unit = state == DRA_INSTANCE_MADE ? "MIG-x" : GPU,
@@ -75,19 +75,27 @@ static void prepared(struct rig *rig, const char *uid, const char *device, enum 
                         .state = state,
                         .uuid = state == DRA_INSTANCE_MADE ? "MIG-x" : NULL},
                 .cdi_id = "gpu.warpshare.dev/claim=x"};
-        const struct dra_prepared_claim claim = {uid, "team", uid, DRA_PREPARED_DONE, &result, 1};
+        const struct dra_claim claim = {.namespace = "team",
+                .uid = uid,
+                .name = uid,
+                .state = DRA_CLAIM_PREPARED,
+                .results = &result,
+                .n_results = 1};
 
         assert_ok(dra_record_put(rig->record, &claim, &rig->err), &rig->err);
 }
 
 static enum dra_room_state look(struct rig *rig, const char *uid, const char *device)
 {
-        const struct dra_claim_result result = {.pool = "n1", .request = "gpu", .device = device};
+        struct dra_result result = {.pool = "n1",
+                .request = "gpu",
+                .device = device,
+                .offered = dra_layout_find(&layout, device),
+                .unit = GPU};
         const struct dra_claim claim = {
                 .namespace = "team", .name = uid, .uid = uid, .results = &result, .n_results = 1};
-        const struct dra_wanted wanted = {.result = &result, .device = dra_layout_find(&layout, device)};
 
-        return dra_room_look(&rig->room, &claim, &wanted, &layout, &rig->err);
+        return dra_room_look(&rig->room, &claim, &layout, &rig->err);
 }
 
 static void test_there_is_room_beside_what_does_not_overlap(void **state UNUSED)

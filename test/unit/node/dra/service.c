@@ -25,6 +25,7 @@
 #define PATIENCE_MS 60000
 
 struct work {
+        char uid[64];
         dra_prepare_done_fn *done;
         void *data;
 };
@@ -54,30 +55,34 @@ static struct rig *rig_of(struct dra_prepare *prepare)
 }
 
 static void begin_work(
-        struct rig *rig, const char *kind, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data)
+        struct rig *rig, const char *kind, const struct dra_claim *claim, dra_prepare_done_fn *done, void *data)
 {
         size_t length = strlen(rig->log);
 
         snprintf(rig->log + length, sizeof(rig->log) - length, "%s %s\n", kind, claim->uid);
-        if (rig->answers_at_once)
-                done(NULL, 0, NULL, data);
-        else
-                rig->works[rig->n_works++] = (struct work){done, data};
+        if (rig->answers_at_once) {
+                done(NULL, NULL, data);
+        } else {
+                struct work *work = &rig->works[rig->n_works++];
+
+                *work = (struct work){.done = done, .data = data};
+                snprintf(work->uid, sizeof(work->uid), "%s", claim->uid);
+        }
 }
 
 void dra_prepare_claim(
-        struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data)
+        struct dra_prepare *prepare, const struct dra_claim *claim, dra_prepare_done_fn *done, void *data)
 {
         begin_work(rig_of(prepare), "prepare", claim, done, data);
 }
 
 void dra_unprepare_claim(
-        struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data)
+        struct dra_prepare *prepare, const struct dra_claim *claim, dra_prepare_done_fn *done, void *data)
 {
         begin_work(rig_of(prepare), "unprepare", claim, done, data);
 }
 
-void dra_prepare_abandon(struct dra_prepare *prepare, const struct dra_service_claim *claim)
+void dra_prepare_abandon(struct dra_prepare *prepare, const struct dra_claim *claim)
 {
         struct rig *rig = rig_of(prepare);
 
@@ -211,17 +216,14 @@ static void await_requests(struct rig *rig, size_t count)
 
 static void succeed(struct work work)
 {
-        const char *const requests[] = {"gpu"};
-        const char *const ids[] = {"warpshare.dev/claim=u-gpu"};
-        const struct dra_service_device device = {.request_names = requests,
-                .n_request_names = 1,
-                .pool_name = "node",
-                .device_name = "gpu-0-shared",
-                .cdi_device_ids = ids,
-                .n_cdi_device_ids = 1,
+        struct dra_result result = {.request = "gpu",
+                .pool = "node",
+                .device = "gpu-0-shared",
+                .cdi_id = "warpshare.dev/claim=u-gpu",
                 .share_id = "share-1"};
+        const struct dra_claim claim = {.uid = work.uid, .results = &result, .n_results = 1};
 
-        work.done(&device, 1, NULL, work.data);
+        work.done(&claim, NULL, work.data);
 }
 
 /* ---- answers ---- */
@@ -237,7 +239,7 @@ static void test_every_claim_has_its_own_answer_and_v1_has_the_share_id(void **s
         await_requests(&rig, 1);
         assert_string_equal(rig.log, "prepare a\nprepare b\n");
         error_raise(&err, ERROR_EXHAUSTED, "no memory left");
-        rig.works[1].done(NULL, 0, &err, rig.works[1].data);
+        rig.works[1].done(NULL, &err, rig.works[1].data);
         succeed(rig.works[0]);
         await_reply(&rig, &reply);
         assert_int_equal(reply.status, RPC_OK);
@@ -302,7 +304,7 @@ static void test_two_requests_for_one_claim_share_the_work_and_its_opposite_wait
         assert_string_equal(second.log, "a= 1 share-1\n");
         assert_string_equal(rig.log, "prepare a\nunprepare a\n");
         assert_false(third.ended);
-        rig.works[1].done(NULL, 0, NULL, rig.works[1].data);
+        rig.works[1].done(NULL, NULL, rig.works[1].data);
         await_reply(&rig, &third);
         assert_string_equal(third.log, "a= 0 \n");
         assert_int_equal(dra_service_works(rig.socket.service), 0);

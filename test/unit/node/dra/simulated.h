@@ -36,14 +36,10 @@ static inline const struct model *simulated_model(const struct gpu *gpu)
         return NULL;
 }
 
-/* Of each GPU that can do MIG, no instance made; in |arena|. */
+/* Each GPU that can do MIG has the profiles of its model, as if it were in MIG mode and empty; in |arena|. */
 static inline void simulated_mig(struct dra_options *options, struct arena *arena, const struct inventory *inventory)
 {
-        struct dra_mig_gpu *gpus = ARENA_ARRAY(arena, struct dra_mig_gpu, inventory->n_gpus);
-
         options->config.dynamic_mig = true;
-        options->mig_gpus = gpus;
-        options->n_mig_gpus = 0;
         for (size_t i = 0; i < inventory->n_gpus; i++) {
                 const struct model *model = simulated_model(&inventory->gpus[i]);
                 struct mig_instance_profile *profiles;
@@ -70,7 +66,8 @@ static inline void simulated_mig(struct dra_options *options, struct arena *aren
                                         .ofas = from->ofas,
                                         .memory_mib = from->memory_mib}};
                 }
-                gpus[options->n_mig_gpus++] = (struct dra_mig_gpu){
-                        .uuid = inventory->gpus[i].uuid, .profiles = profiles, .n_profiles = model->n_profiles};
+                inventory->gpus[i].mig_instance_profiles = profiles;
+                inventory->gpus[i].n_mig_instance_profiles = model->n_profiles;
+                inventory->gpus[i].n_mig_placed = 0;
         }
 }

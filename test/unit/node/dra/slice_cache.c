@@ -1,7 +1,7 @@
 #include "unit.h"
 
 #include "base/macro.h"
-#include "node/dra/slice_cache.h"
+#include "node/dra/reconcile.h"
 
 static void test_slices_are_the_same_after_a_rest(void **state)
 {

@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "node/dra/sockets.h"
+#include "node/dra/registration.h"
 #include "base/io/reach.h"
 
 #define DRIVER "gpu.example.com"

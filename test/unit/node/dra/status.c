@@ -12,24 +12,22 @@
 #define TIME "2026-11-23T06:00:00Z"
 #define GIB (UINT64_C(1) << 30)
 
-static const struct dra_status_options options = {.api = DRA_API_V1, .driver = "gpu.warpshare.dev", .time = TIME};
-
 #define OF_SHARE(of_tier)                                                                                              \
         {                                                                                                              \
                 .pool = "node1", .request = "gpu", .device = "gpu-0-shared", .unit = "GPU-0", .share_id = SHARE,       \
                 .memory_bytes = 10 * GIB, .thread_percentage = 30, .tier = of_tier, .daemon = "GPU-0"                  \
         }
 
-static json_t *apply_of(struct dra_prepared_result *results, size_t count)
+static json_t *apply_of(struct dra_result *results, size_t count)
 {
-        const struct dra_prepared_claim claim = {.uid = UID,
+        const struct dra_claim claim = {.uid = UID,
                 .namespace = "default",
                 .name = "small1-g-2lvxk",
-                .state = DRA_PREPARED_DONE,
+                .state = DRA_CLAIM_PREPARED,
                 .results = results,
                 .n_results = count};
 
-        return dra_status_prepared(&claim, &options);
+        return dra_status_apply(&claim, DRA_API_V1, "gpu.warpshare.dev", TIME);
 }
 
 /* |text| has ' for ". */
@@ -50,7 +48,7 @@ static void expect_json(json_t *is, const char *text)
 
 static void test_a_share_is_shown_with_its_limits_and_how_they_are_enforced(void **state UNUSED)
 {
-        static struct dra_prepared_result share = OF_SHARE("verified");
+        static struct dra_result share = OF_SHARE("verified");
         json_t *apply = apply_of(&share, 1);
 
         expect_json(apply,
@@ -73,7 +71,7 @@ static void test_limits_that_are_not_enforced_are_shown_as_such(void **state UNU
         static const char *const tiers[] = {"default", NULL};
 
         for (size_t i = 0; i < ARRAY_SIZE(tiers); i++) {
-                struct dra_prepared_result share = OF_SHARE(tiers[i]);
+                struct dra_result share = OF_SHARE(tiers[i]);
                 json_t *apply = apply_of(&share, 1);
                 json_t *device = json_array_get(object_find(apply, "status", "devices", NULL), 0);
                 json_t *condition = json_array_get(json_object_get(device, "conditions"), 1);
@@ -87,7 +85,7 @@ static void test_limits_that_are_not_enforced_are_shown_as_such(void **state UNU
 
 static void test_devices_without_limits_say_who_else_uses_them(void **state UNUSED)
 {
-        static struct dra_prepared_result results[] = {
+        static struct dra_result results[] = {
                 {.pool = "node1", .request = "a", .device = "gpu-1", .unit = "GPU-1"},
                 {.pool = "node1", .request = "b", .device = "gpu-2-timeslice", .unit = "GPU-2", .share_id = SHARE},
         };
@@ -104,9 +102,9 @@ static void test_devices_without_limits_say_who_else_uses_them(void **state UNUS
         json_decref(apply);
 }
 
-static void test_a_device_that_a_claim_has_twice_by_admin_access_is_shown_once(void **state UNUSED)
+static void test_a_device_that_a_claim_has_twice_by_is_admin_is_shown_once(void **state UNUSED)
 {
-        static struct dra_prepared_result results[] = {
+        static struct dra_result results[] = {
                 {.pool = "node1", .request = "a", .device = "gpu-1", .unit = "GPU-1", .is_admin = true},
                 {.pool = "node1", .request = "b", .device = "gpu-1", .unit = "GPU-1", .is_admin = true},
         };
@@ -121,7 +119,8 @@ static void test_a_device_that_a_claim_has_twice_by_admin_access_is_shown_once(v
 
 static void test_the_apply_without_devices_takes_all_back(void **state UNUSED)
 {
-        json_t *apply = dra_status_removed(UID, "train", "team", DRA_API_V1BETA2);
+        const struct dra_claim claim = {.uid = UID, .namespace = "team", .name = "train"};
+        json_t *apply = dra_status_apply(&claim, DRA_API_V1BETA2, "gpu.warpshare.dev", NULL);
 
         expect_json(apply, "{'apiVersion': 'resource.k8s.io/v1beta2', 'kind': 'ResourceClaim',"
                            " 'metadata': {'name': 'train', 'namespace': 'team', 'uid': '" UID "'}, 'status': {}}");
@@ -134,7 +133,7 @@ static void test_the_apply_without_devices_takes_all_back(void **state UNUSED)
  */
 static void test_the_fields_are_those_that_a_real_server_kept(void **state UNUSED)
 {
-        static struct dra_prepared_result share = OF_SHARE("verified");
+        static struct dra_result share = OF_SHARE("verified");
         _cleanup_(strbuf_done) struct strbuf body = STRBUF_INIT;
         json_t *apply = apply_of(&share, 1);
         json_t *ours = json_array_get(object_find(apply, "status", "devices", NULL), 0), *kept, *recorded, *value;
@@ -164,7 +163,7 @@ static void test_the_fields_are_those_that_a_real_server_kept(void **state UNUSE
 static void test_texts_stay_within_the_bounds_of_the_api(void **state UNUSED)
 {
         static char unit[DRA_RECORD_TEXT_MAX + 1], daemon[DRA_RECORD_TEXT_MAX + 1];
-        struct dra_prepared_result share = OF_SHARE("verified");
+        struct dra_result share = OF_SHARE("verified");
         json_t *apply, *device;
         char *data;
 
@@ -190,7 +189,7 @@ int main(void)
                 cmocka_unit_test(test_a_share_is_shown_with_its_limits_and_how_they_are_enforced),
                 cmocka_unit_test(test_limits_that_are_not_enforced_are_shown_as_such),
                 cmocka_unit_test(test_devices_without_limits_say_who_else_uses_them),
-                cmocka_unit_test(test_a_device_that_a_claim_has_twice_by_admin_access_is_shown_once),
+                cmocka_unit_test(test_a_device_that_a_claim_has_twice_by_is_admin_is_shown_once),
                 cmocka_unit_test(test_the_apply_without_devices_takes_all_back),
                 cmocka_unit_test(test_the_fields_are_those_that_a_real_server_kept),
                 cmocka_unit_test(test_texts_stay_within_the_bounds_of_the_api),

@@ -54,44 +54,36 @@ static const struct dra_claim_capacity ten_gib[] = {{"clients", 2}, {"memory", 1
 
 static void test_limits_are_what_the_scheduler_counted(void **state UNUSED)
 {
-        static const struct dra_claim_result results[] = {SHARED("gpu-1-shared"),
-                {.request = "b", .device = "gpu-1-share-2"}, {.request = "c", .device = "gpu-0"}};
+        struct dra_result results[] = {SHARED("gpu-1-shared"), {.request = "b", .device = "gpu-1-share-2"},
+                {.request = "c", .device = "gpu-0"}};
         static const struct {
                 uint64_t memory_bytes;
                 unsigned int thread_percentage;
-                unsigned int clients;
-        } expected[] = {{10 * GIB, 30, 2}, {20 * GIB, 25, 0}, {0, 0, 0}};
-        const struct dra_claim claim = {.results = results, .n_results = 3};
-        const struct dra_wanted *wanted;
-        struct arena arena = ARENA_INIT;
+        } expected[] = {{10 * GIB, 30}, {20 * GIB, 25}, {0, 0}};
+        struct dra_claim claim = {.results = results, .n_results = 3};
         struct error err;
 
-        assert_ok(dra_wanted_read(&wanted, &arena, &claim, &rules, &err), &err);
+        assert_ok(dra_wanted_read(&claim, &rules, &err), &err);
         for (size_t i = 0; i < 3; i++) {
-                assert_ptr_equal(wanted[i].result, &results[i]);
-                assert_string_equal(wanted[i].device->name, results[i].device);
-                assert_int_equal(wanted[i].memory_bytes, expected[i].memory_bytes);
-                assert_int_equal(wanted[i].thread_percentage, expected[i].thread_percentage);
-                assert_int_equal(wanted[i].clients, expected[i].clients);
+                assert_string_equal(results[i].offered->name, results[i].device);
+                assert_string_equal(results[i].unit, results[i].offered->uuid);
+                assert_int_equal(results[i].memory_bytes, expected[i].memory_bytes);
+                assert_int_equal(results[i].thread_percentage, expected[i].thread_percentage);
         }
-        arena_done(&arena);
 }
 
-static void test_admin_access_needs_no_share_of_its_own(void **state UNUSED)
+static void test_is_admin_needs_no_share_of_its_own(void **state UNUSED)
 {
-        static const struct dra_claim_result results[] = {{.request = "a", .device = "gpu-0", .admin_access = true},
-                {.request = "b", .device = "gpu-0", .admin_access = true},
-                {.request = "c", .device = "gpu-1-timeslice", .admin_access = true}};
-        const struct dra_claim claim = {.results = results, .n_results = 3};
+        struct dra_result results[] = {{.request = "a", .device = "gpu-0", .is_admin = true},
+                {.request = "b", .device = "gpu-0", .is_admin = true},
+                {.request = "c", .device = "gpu-1-timeslice", .is_admin = true}};
+        struct dra_claim claim = {.results = results, .n_results = 3};
         const struct dra_wanted_rules all = {.layout = &layout};
-        const struct dra_wanted *wanted;
-        struct arena arena = ARENA_INIT;
         struct error err;
 
-        assert_ok(dra_wanted_read(&wanted, &arena, &claim, &all, &err), &err);
+        assert_ok(dra_wanted_read(&claim, &all, &err), &err);
         for (size_t i = 0; i < 3; i++)
-                assert_int_equal(wanted[i].memory_bytes, 0);
-        arena_done(&arena);
+                assert_int_equal(results[i].memory_bytes, 0);
 }
 
 static void test_what_cannot_be_prepared_is_refused_with_the_reason(void **state UNUSED)
@@ -102,12 +94,12 @@ static void test_what_cannot_be_prepared_is_refused_with_the_reason(void **state
         static const struct dra_claim_capacity too_much[] = {
                 {"memory", 80 * GIB}, {"threadPercentage", 30}, {"clients", 1}};
         static const struct {
-                struct dra_claim_result result;
+                struct dra_result result;
                 enum error_kind kind;
                 const char *text;
         } cases[] = {
                 {{.device = "gpu-7"}, ERROR_UNAVAILABLE, "device 'gpu-7': this node does not offer it now"},
-                {{.device = "gpu-1-share-2", .admin_access = true}, ERROR_UNSUPPORTED,
+                {{.device = "gpu-1-share-2", .is_admin = true}, ERROR_UNSUPPORTED,
                         "device 'gpu-1-share-2': admin access to a share by MPS is not supported, since its limits would be "
                         "taken from others; ask for the device class of whole GPUs"},
                 {{.device = "gpu-0-shared", .capacities = ten_gib, .n_capacities = 3}, ERROR_INVALID,
@@ -122,29 +114,23 @@ static void test_what_cannot_be_prepared_is_refused_with_the_reason(void **state
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-                const struct dra_claim claim = {.results = &cases[i].result, .n_results = 1};
-                const struct dra_wanted *wanted;
-                struct arena arena = ARENA_INIT;
+                struct dra_result result = cases[i].result;
+                struct dra_claim claim = {.results = &result, .n_results = 1};
                 struct error err;
 
-                assert_fails(
-                        dra_wanted_read(&wanted, &arena, &claim, &rules, &err), &err, cases[i].kind, cases[i].text);
-                arena_done(&arena);
+                assert_fails(dra_wanted_read(&claim, &rules, &err), &err, cases[i].kind, cases[i].text);
         }
 }
 
 static void test_without_a_layout_it_is_to_be_tried_again(void **state UNUSED)
 {
-        static const struct dra_claim_result result = SHARED("gpu-0-shared");
-        const struct dra_claim claim = {.results = &result, .n_results = 1};
+        struct dra_result result = SHARED("gpu-0-shared");
+        struct dra_claim claim = {.results = &result, .n_results = 1};
         const struct dra_wanted_rules none = {.layout = NULL};
-        const struct dra_wanted *wanted;
-        struct arena arena = ARENA_INIT;
         struct error err;
 
-        assert_fails(dra_wanted_read(&wanted, &arena, &claim, &none, &err), &err, ERROR_UNAVAILABLE,
+        assert_fails(dra_wanted_read(&claim, &none, &err), &err, ERROR_UNAVAILABLE,
                 "the GPUs of this node are not known yet");
-        arena_done(&arena);
 }
 
 #define SHARED_BY(name, of)                                                                                            \
@@ -156,26 +142,25 @@ static const char *const a = "a", *const b = "b";
 static const struct dra_use use_a = {&a, 1}, use_b = {&b, 1}, use_all;
 
 static const char *read_text(
-        const struct dra_claim_result *results, size_t count, const struct dra_wanted_rules *of, struct error *err)
+        const struct dra_result *results, size_t count, const struct dra_wanted_rules *of, struct error *err)
 {
         static char text[256];
-        const struct dra_claim claim = {.results = results, .n_results = count};
-        const struct dra_wanted *wanted;
-        struct arena arena = ARENA_INIT;
+        struct dra_result copies[8];
+        struct dra_claim claim = {.results = copies, .n_results = count};
         size_t length = 0;
 
         text[0] = '\0';
-        if (dra_wanted_read(&wanted, &arena, &claim, of, err) < 0)
+        memcpy(copies, results, count * sizeof(*results));
+        if (dra_wanted_read(&claim, of, err) < 0)
                 snprintf(text, sizeof(text), "%s", "refused");
         for (size_t i = 0; i < count && strcmp(text, "refused") != 0; i++)
                 length += (size_t)snprintf(
-                        text + length, sizeof(text) - length, "%s%u", i ? " " : "", wanted[i].together);
-        arena_done(&arena);
+                        text + length, sizeof(text) - length, "%s%u", i ? " " : "", copies[i].together);
         return text;
 }
 
 static void assert_refused(
-        const struct dra_claim_result *results, size_t count, const struct dra_wanted_rules *of, const char *text)
+        const struct dra_result *results, size_t count, const struct dra_wanted_rules *of, const char *text)
 {
         struct error err;
 
@@ -186,9 +171,9 @@ static void assert_refused(
 
 static void test_shares_of_two_units_need_one_daemon(void **state UNUSED)
 {
-        static const struct dra_claim_result two_units[] = {
+        static const struct dra_result two_units[] = {
                 {.request = "w", .device = "gpu-0"}, SHARED("gpu-0-shared"), SHARED("gpu-1-shared")};
-        static const struct dra_claim_result mig[] = {SHARED("gpu-0-shared"), SHARED("gpu-2-mig-shared")};
+        static const struct dra_result mig[] = {SHARED("gpu-0-shared"), SHARED("gpu-2-mig-shared")};
         struct dra_wanted_rules with = rules;
         struct error err;
 
@@ -204,8 +189,7 @@ static void test_shares_of_two_units_need_one_daemon(void **state UNUSED)
 
 static void test_shares_of_two_gpus_are_for_containers_that_use_both(void **state UNUSED)
 {
-        static const struct dra_claim_result results[] = {
-                SHARED_BY("a", "gpu-0-shared"), SHARED_BY("b", "gpu-1-shared")};
+        static const struct dra_result results[] = {SHARED_BY("a", "gpu-0-shared"), SHARED_BY("b", "gpu-1-shared")};
         const struct dra_use uses[] = {use_all, use_a};
         struct dra_wanted_rules with = rules;
         struct error err;
@@ -226,9 +210,8 @@ static void test_shares_of_two_gpus_are_for_containers_that_use_both(void **stat
 
 static void test_shares_of_one_unit_are_one_for_who_uses_both(void **state UNUSED)
 {
-        static const struct dra_claim_result results[] = {SHARED_BY("a", "gpu-1-shared"),
-                {.request = "w", .device = "gpu-0"}, SHARED_BY("b", "gpu-1-shared"),
-                {.request = "b", .device = "gpu-1-share-2"}};
+        static const struct dra_result results[] = {SHARED_BY("a", "gpu-1-shared"), {.request = "w", .device = "gpu-0"},
+                SHARED_BY("b", "gpu-1-shared"), {.request = "b", .device = "gpu-1-share-2"}};
         const struct {
                 struct dra_use uses[3];
                 size_t n_uses;
@@ -254,8 +237,7 @@ static void test_shares_of_one_unit_are_one_for_who_uses_both(void **state UNUSE
 
 static void test_containers_that_use_shares_of_a_unit_in_ways_that_overlap_are_refused(void **state UNUSED)
 {
-        static const struct dra_claim_result results[] = {
-                SHARED_BY("a", "gpu-1-shared"), SHARED_BY("b", "gpu-1-shared")};
+        static const struct dra_result results[] = {SHARED_BY("a", "gpu-1-shared"), SHARED_BY("b", "gpu-1-shared")};
         const struct dra_use uses[] = {use_all, use_b};
         struct dra_wanted_rules with = rules;
 
@@ -270,7 +252,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_limits_are_what_the_scheduler_counted),
-                cmocka_unit_test(test_admin_access_needs_no_share_of_its_own),
+                cmocka_unit_test(test_is_admin_needs_no_share_of_its_own),
                 cmocka_unit_test(test_what_cannot_be_prepared_is_refused_with_the_reason),
                 cmocka_unit_test(test_without_a_layout_it_is_to_be_tried_again),
                 cmocka_unit_test(test_shares_of_two_units_need_one_daemon),
