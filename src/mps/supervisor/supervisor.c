@@ -202,8 +202,7 @@ static void follow_limits(struct mps_supervisor *supervisor, bool checks_all)
                 return;
         mps_allocations_fill_record(&supervisor->allocations, &granted);
         for (size_t i = 0; i < status->n_daemons; i++)
-                is_longer |= mps_memory_limits_add(
-                        &supervisor->limits, &status->daemons[i], granted.allocations, granted.n_allocations);
+                is_longer |= mps_memory_limits_add(&supervisor->limits, &status->daemons[i], &granted);
         /* A limit is on record before it is set, so that a crash does not leave it without an owner. */
         if (is_longer && supervisor_write_record(&err, supervisor) < 0)
                 log_debug("limits of containers wait for the record", LOG_ERR(&err));
@@ -495,12 +494,8 @@ static void supervisor_init_objects(struct mps_supervisor *supervisor)
                 &supervisor->daemons, &owner);
         supervisor->modes =
                 (struct compute_modes){.nvml = supervisor->nvml, .owner = owner, .is_needed = is_unit_needed};
-        supervisor->usages =
-                (struct mps_usages){.nvml = supervisor->nvml, .daemons = &supervisor->daemons, .owner = owner};
-        list_init(&supervisor->usages.units);
-        supervisor->limits = (struct mps_memory_limits){
-                .nvml = supervisor->nvml, .system_root = options->system_root, .owner = owner};
-        list_init(&supervisor->limits.jobs);
+        mps_usages_init(&supervisor->usages, supervisor->nvml, &supervisor->daemons, &owner);
+        mps_memory_limits_init(&supervisor->limits, supervisor->nvml, options->system_root, &owner);
         record_file_init(&supervisor->record, options->loop,
                 &(struct record_file_options){arena_printf(&supervisor->texts, "%s/" MPS_RECORD_FILE, options->root),
                         "the supervisor's record cannot be written, will try again: until then a crash may restart "

@@ -819,7 +819,7 @@ static void test_a_record_that_could_not_be_written_is_written_later(void **stat
         rig_wait(rig, has_record, GPU_B, "the record is written after all");
 }
 
-/* More than one request takes. */
+/* One after the other on each GPU. */
 static void test_memory_limits_of_containers_that_are_gone_are_forgotten_however_many_they_are(void **state)
 {
         struct rig *rig = *state;
