@@ -18,7 +18,7 @@
 #include "gpu/nvml.h"
 #include "base/io/lock.h"
 #include "mps/control/control.h"
-#include "mps/supervisor/identity.h"
+#include "mps/supervisor/process.h"
 #include "mps/supervisor/memory_limits.h"
 #include "mps/supervisor/record.h"
 #include "mps/supervisor/shm_mount.h"
@@ -83,7 +83,7 @@ struct existing {
         size_t n_others; /* daemons that run and are not on record */
 };
 
-static void count_other(const struct identity_found *found, void *data)
+static void count_other(const struct process_found *found, void *data)
 {
         struct existing *existing = data;
 
@@ -100,7 +100,7 @@ static void count_others(struct existing *existing, const struct mps_removal_opt
         struct error err;
 
         if (mps_control_find(&program, options->control, NULL, options->driver_root, &err) == 0)
-                identity_find_daemons(options->root, program, count_other, existing);
+                process_find_daemons(options->root, program, count_other, existing);
 }
 
 /* First removes the wanted daemons from the record, since the supervisor would start them. */

@@ -80,7 +80,7 @@ static void on_slow_answer(void *data)
 {
         struct mps_daemon *daemon = data;
 
-        daemon_peers_on_slow(&daemon->peers);
+        mps_peers_on_slow(&daemon->peers);
 }
 
 static void on_refused_question(void *data)
@@ -88,7 +88,7 @@ static void on_refused_question(void *data)
         struct mps_daemon *daemon = data;
 
         mps_journal_read(daemon->polls.journal); /* for rank_peer() */
-        daemon_peers_on_refused(&daemon->peers);
+        mps_peers_on_refused(&daemon->peers);
 }
 
 static struct mps_control *open_control(struct mps_daemon *daemon, struct error *err)
@@ -443,8 +443,8 @@ int mps_daemon_new(struct mps_daemon **ret, struct mps_daemon_context *context, 
         uv_timer_init(context->loop, &daemon->deadline);
         uv_timer_init(context->loop, &daemon->turn);
         daemon->deadline.data = daemon->turn.data = daemon;
-        daemon_peers_init(&daemon->peers, context->loop, rank_peer, on_peer_closed, daemon);
-        daemon->log = daemon_log_new(context->loop, &daemon->folder, on_log_flooded, daemon);
+        mps_peers_init(&daemon->peers, context->loop, rank_peer, on_peer_closed, daemon);
+        mps_log_init(&daemon->log, context->loop, &daemon->folder, on_log_flooded, daemon);
         daemon->shm.name = daemon->name;
         daemon->shm.folder = &daemon->folder;
         daemon->shm.cleaner = context->cleaner;
@@ -490,8 +490,8 @@ void mps_daemon_close(struct mps_daemon *daemon, void (*closed)(void *data), voi
         close_control(daemon, TAKE_PTR(daemon->fronts.requests));
         daemon->process.launch = mps_launch_forget(daemon->process.launch);
         daemon_shm_stop(&daemon->shm);
-        daemon_log_close(daemon->log, closing);
-        daemon_peers_close(&daemon->peers, closing);
+        mps_log_close(&daemon->log, closing);
+        mps_peers_close(&daemon->peers, closing);
         closing_close(closing, &daemon->deadline);
         closing_close(closing, &daemon->turn);
         closing_end(closing, free_daemon, daemon);

@@ -34,7 +34,7 @@ struct mps_daemon_context {
         uint64_t command_ms; /* 0: MPS_COMMAND_TIMEOUT_MS */
         struct nvml_pool *nvml;
         struct environments *environments; /* mps/supervisor/environment.h */
-        struct worker *cleaner;            /* mps/supervisor/daemon_shm.h */
+        struct worker *cleaner;            /* mps/supervisor/shm.h */
         struct compute_modes *modes;
         unsigned int unknown_options; /* MPS_CAN_*: options with which the program ended at once */
 

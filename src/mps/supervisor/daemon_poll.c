@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "mps/control/dialogue_v3.h"
-#include "mps/supervisor/identity.h"
+#include "mps/supervisor/process.h"
 
 #define FIRST_ASK_MS UINT64_C(5)
 #define LAST_ASK_MS UINT64_C(500)
@@ -52,10 +52,9 @@ bool daemon_is_silent(struct mps_daemon *daemon, const struct error *err)
                 log_warn("MPS daemon cannot be asked, will try again", LOG_STR("name", daemon->name), LOG_ERR(err));
                 return true;
         }
-        if (daemon_peers_are_blocking(
-                    &daemon->peers)) /* the daemon works: connections blocked it, one after the other */
+        if (mps_peers_are_blocking(&daemon->peers)) /* the daemon works: connections blocked it, one after the other */
                 return true;
-        if (daemon->process.launch && identity_has_ended(mps_launch_pid(daemon->process.launch),
+        if (daemon->process.launch && process_has_ended(mps_launch_pid(daemon->process.launch),
                                               mps_launch_start_time(daemon->process.launch)))
                 return false;
         if (daemon_poll_is_lost(daemon))

@@ -14,7 +14,7 @@
 #include "mps/control/dialogue.h"
 #include "mps/supervisor/compute_mode.h"
 #include "mps/supervisor/record.h"
-#include "mps/supervisor/identity.h"
+#include "mps/supervisor/process.h"
 #include "mps/supervisor/shm_mount.h"
 
 #define PREPARE_MS UINT64_C(10000)
@@ -57,7 +57,7 @@ static void on_process_exit(int status, int signal, void *data);
 /* Whether it uses the v3 interface; no other option can be seen from outside. */
 static unsigned int options_of(pid_t pid)
 {
-        return identity_has_variable(pid, PROTOCOL, "3") ? MPS_CAN_NAMESPACE : 0;
+        return process_has_variable(pid, PROTOCOL, "3") ? MPS_CAN_NAMESPACE : 0;
 }
 
 static bool adopt_process(struct mps_daemon *daemon, const struct mps_record_daemon *process, bool *ret_same)
@@ -80,9 +80,9 @@ static bool adopt_process(struct mps_daemon *daemon, const struct mps_record_dae
         daemon->process.can = process->can;
         *ret_same = !daemon->wanted.value.name || (is_known && daemon_suits(daemon));
         daemon_shm_find(&daemon->shm, pid);
-        daemon_peers_follow(&daemon->peers, pid, process->start_time);
+        mps_peers_follow(&daemon->peers, pid, process->start_time);
         mps_folder_note_doors(&daemon->folder, pid);
-        daemon_log_follow(daemon->log);
+        mps_log_follow(&daemon->log);
         log_info("MPS daemon adopted", LOG_STR("name", daemon->name), LOG_INT("pid", pid));
         return true;
 }
@@ -90,7 +90,7 @@ static bool adopt_process(struct mps_daemon *daemon, const struct mps_record_dae
 /* If it was killed together with the supervisor, its servers may still run. */
 static void end_orphans(const struct mps_daemon *daemon, const struct mps_record_daemon *recorded)
 {
-        const unsigned int count = identity_end_orphans(recorded->pid, recorded->start_time, daemon->folder.pipe);
+        const unsigned int count = process_end_orphans(recorded->pid, recorded->start_time, daemon->folder.pipe);
 
         if (count)
                 log_warn("an MPS daemon was killed: its servers, which still hold the GPU, are terminated",
@@ -112,27 +112,27 @@ static void find_by_lock(struct mps_daemon *daemon, struct arena *arena, struct 
         bool *ret_blocked, struct error *err)
 {
         const struct mps_daemon_context *context = daemon->context;
-        const pid_t pid = identity_of_lock(daemon->folder.pipe);
+        const pid_t pid = process_of_lock(daemon->folder.pipe);
         _free_ char *program = NULL;
         _free_ char *units = NULL;
 
         *ret = (struct mps_record_daemon){0};
         if (!pid || mps_control_find(&program, context->program, context->path, context->driver_root, err) < 0)
                 return;
-        switch (identity_check_daemon(pid, program, &ret->start_time, err)) {
-        case IDENTITY_DAEMON:
+        switch (process_check_daemon(pid, program, &ret->start_time, err)) {
+        case PROCESS_DAEMON:
                 ret->pid = pid;
-                units = identity_variable(pid, "CUDA_VISIBLE_DEVICES");
+                units = process_variable(pid, "CUDA_VISIBLE_DEVICES");
                 if (!mps_guess(&ret->settings, arena, daemon->name, units))
                         ret->settings.name = NULL;
                 return;
-        case IDENTITY_PRIVILEGED:
+        case PROCESS_PRIVILEGED:
                 *ret_blocked = true;
                 return;
-        case IDENTITY_STRANGER:
+        case PROCESS_STRANGER:
                 note_stranger(daemon, err);
                 return;
-        case IDENTITY_GONE:
+        case PROCESS_GONE:
                 return;
         }
 }
@@ -147,8 +147,8 @@ enum daemon_found daemon_take_over(struct mps_daemon *daemon, bool *ret_same, st
         daemon->recorded.process.pid = 0;
         if (recorded.pid)
                 end_orphans(daemon, &recorded);
-        if (!recorded.pid || !identity_is_alive(recorded.pid, recorded.start_time) ||
-                !identity_has_variable(recorded.pid, "CUDA_MPS_PIPE_DIRECTORY", daemon->folder.pipe))
+        if (!recorded.pid || !process_is_alive(recorded.pid, recorded.start_time) ||
+                !process_has_variable(recorded.pid, "CUDA_MPS_PIPE_DIRECTORY", daemon->folder.pipe))
                 find_by_lock(daemon, &arena, &process, &is_blocked, err);
         if (is_blocked)
                 return DAEMON_BLOCKED;
@@ -328,7 +328,7 @@ static int launch_process(struct mps_daemon *daemon, const char *program, struct
         const struct mps_daemon_context *context = daemon->context;
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         _free_ char *path = mps_control_search_path(program, context->path, context->driver_root);
-        _close_ int log = mps_folder_open_log(&daemon->folder, err);
+        _close_ int log = mps_log_open(&daemon->log, err);
         const char *argv[ARRAY_SIZE(options) * 2 + ENTER_WORDS + 3] = {
                 context->enter_shm, "mps", MPS_EXEC_IN_SHM, daemon->folder.shm, daemon->folder.pipe, program, "-f"};
         const size_t skipped = daemon->shm.is_own ? 0 : ENTER_WORDS;
@@ -357,7 +357,7 @@ static int launch_process(struct mps_daemon *daemon, const char *program, struct
                 environment[4 + count] = PROTOCOL "=3";
         strbuf_done(&units);
         mps_journal_skip(daemon->polls.journal);
-        daemon_log_follow(daemon->log);
+        mps_log_follow(&daemon->log);
         return mps_launch_start(&daemon->process.launch,
                 &(struct mps_launch_options){context->loop, argv + skipped, environment, log, on_process_exit, daemon},
                 err);
@@ -375,7 +375,7 @@ static void spawn_process(struct mps_daemon *daemon)
                 daemon_report(daemon, MPS_EVENT_EXITED, "%s", err.text);
                 return;
         }
-        daemon_peers_follow(
+        mps_peers_follow(
                 &daemon->peers, mps_launch_pid(daemon->process.launch), mps_launch_start_time(daemon->process.launch));
         remember_settings(daemon, &daemon->wanted.value);
         daemon_ask_until_it_answers(daemon);
@@ -399,7 +399,7 @@ static unsigned int unknown_option(const struct mps_daemon *daemon, int status, 
  */
 static void kill_servers(const struct mps_daemon *daemon)
 {
-        identity_end_orphans(mps_launch_pid(daemon->process.launch), mps_launch_start_time(daemon->process.launch),
+        process_end_orphans(mps_launch_pid(daemon->process.launch), mps_launch_start_time(daemon->process.launch),
                 daemon->folder.pipe);
         for (size_t i = 0; daemon->polls.seen && i < daemon->polls.seen->n_servers; i++)
                 mps_observation_kill_server(daemon->polls.seen, i);
@@ -408,11 +408,11 @@ static void kill_servers(const struct mps_daemon *daemon)
 static void on_process_exit(int status, int signal, void *data)
 {
         struct mps_daemon *daemon = data;
-        _free_ char *words = daemon_log_last_words(daemon->log);
+        _free_ char *words = mps_log_last_words(&daemon->log);
         const unsigned int unknown = unknown_option(daemon, status, words);
 
         kill_servers(daemon);
-        daemon_peers_follow(&daemon->peers, 0, 0);
+        mps_peers_follow(&daemon->peers, 0, 0);
         daemon->process.launch = mps_launch_forget(daemon->process.launch);
         daemon_drop_control(daemon);
         daemon->polls.seen = mps_observation_free(daemon->polls.seen);

@@ -7,9 +7,8 @@
 
 #include "base/io/closing.h"
 #include "mps/supervisor/daemon.h"
-#include "mps/supervisor/daemon_log.h"
-#include "mps/supervisor/daemon_peers.h"
-#include "mps/supervisor/daemon_shm.h"
+#include "mps/supervisor/peer.h"
+#include "mps/supervisor/shm.h"
 #include "mps/supervisor/journal.h"
 #include "mps/supervisor/launch.h"
 #include "mps/supervisor/observe.h"
@@ -92,9 +91,9 @@ struct mps_daemon {
         struct daemon_polls polls;
         struct daemon_checks checks;
         struct daemon_notes notes;
-        struct daemon_peers peers;
+        struct mps_peers peers;
         struct daemon_shm shm;
-        struct daemon_log *log;
+        struct mps_log log;
         uv_timer_t deadline; /* the machine's */
         uv_timer_t turn;     /* the next question or poll */
         struct daemon_end end;

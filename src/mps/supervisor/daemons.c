@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "mps/supervisor/identity.h"
+#include "mps/supervisor/process.h"
 
 struct mps_daemon *mps_daemons_find(const struct mps_daemons *daemons, const char *name)
 {
@@ -67,7 +67,7 @@ struct left {
         bool is_restoring; /* daemons on record have not been started or adopted yet */
 };
 
-static void adopt_one_left(const struct identity_found *found, void *data)
+static void adopt_one_left(const struct process_found *found, void *data)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         const struct left *left = data;
@@ -97,7 +97,7 @@ static void adopt_left(struct mps_daemons *daemons, const struct mps_wanted *wan
         struct error err;
 
         if (mps_control_find(&program, context->program, context->path, context->driver_root, &err) == 0)
-                identity_find_daemons(context->root, program, adopt_one_left, &left);
+                process_find_daemons(context->root, program, adopt_one_left, &left);
 }
 
 /* ---- what is wanted ---- */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "mps/supervisor/identity.h"
+#include "mps/supervisor/process.h"
 #include "mps/supervisor/server_log.h"
 
 /* A client, as far as the logs know it. */
@@ -69,7 +69,7 @@ static void forget_the_dead(struct mps_journal *journal)
         for (size_t i = journal->n_known; i > 0; i--) {
                 struct known *known = &journal->known[i - 1];
 
-                if (!known->is_listed && !identity_start_time(known->pid))
+                if (!known->is_listed && !process_start_time("", known->pid))
                         journal_forget(journal, known);
         }
 }

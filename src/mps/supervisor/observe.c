@@ -7,7 +7,6 @@
 #include "base/text.h"
 #include "mps/control/dialogue.h"
 #include "mps/control/dialogue_v3.h"
-#include "mps/supervisor/identity.h"
 #include "mps/supervisor/process.h"
 
 struct mps_observation *mps_observation_free(struct mps_observation *observation)
@@ -79,7 +78,7 @@ bool mps_observation_drop_ended(struct mps_observation *observation, const char 
 
 void mps_observation_kill_server(const struct mps_observation *observation, size_t position)
 {
-        identity_kill(observation->server_fds[position]);
+        process_kill(observation->server_fds[position]);
 }
 
 /* ---- one poll ---- */
@@ -466,7 +465,7 @@ static void take_server(struct mps_poll *poll, const struct mps_server *server, 
 
 static int open_server(const struct mps_poll *poll, pid_t pid)
 {
-        return identity_open_server(pid, poll->options.daemon, poll->options.daemon_start);
+        return process_open_server(pid, poll->options.daemon, poll->options.daemon_start);
 }
 
 /* A known server that is proven to run stays where the list has lines that cannot be read. */

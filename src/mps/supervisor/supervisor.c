@@ -15,8 +15,8 @@
 #include "mps/supervisor/environment.h"
 #include "mps/supervisor/folder.h"
 #include "mps/supervisor/memory_limits.h"
-#include "mps/supervisor/shared_memory.h"
-#include "mps/supervisor/daemon_shm.h"
+#include "mps/supervisor/shm.h"
+#include "mps/supervisor/shm.h"
 #include "mps/supervisor/shm_mount.h"
 #include "mps/supervisor/usage.h"
 

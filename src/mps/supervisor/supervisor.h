@@ -13,7 +13,7 @@
  * A daemon that already runs when the supervisor starts (only the supervisor was killed) is adopted if its process is
  * the one on record, its directory has the same inode and it answers; its clients notice nothing. The wanted daemons on
  * record are applied at start, so that the node recovers without the agent. Without a record daemons are found among
- * the processes of the node (mps/supervisor/identity.h), when it is known what is wanted; those that are not, drain.
+ * the processes of the node (mps/supervisor/process.h), when it is known what is wanted; those that are not, drain.
  *
  * Each daemon is independent: mps/supervisor/machine.h. A change of the wanted daemons affects only those that differ
  * (mps_daemon_serves()). A daemon that is no longer wanted drains: it takes no new clients, and ends with the last

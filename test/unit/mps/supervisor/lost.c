@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "mps/supervisor/record.h"
-#include "mps/supervisor/identity.h"
+#include "mps/supervisor/process.h"
 #include "mps/supervisor/record.h"
 
 #define TEST(name) cmocka_unit_test_setup_teardown((name), rig_set_up, rig_tear_down)
@@ -39,7 +39,7 @@ static bool waits_for_a(struct rig *rig, const void *name)
 
 static bool has_ended(struct rig *rig UNUSED, const void *data)
 {
-        return identity_start_time(*(const pid_t *)data) == 0;
+        return process_start_time("", *(const pid_t *)data) == 0;
 }
 
 static struct mps_daemon_wanted shared_on(struct rig *rig, const char *uuid)
@@ -181,8 +181,8 @@ static void test_until_it_is_known_what_is_wanted_all_go_on(void **state)
         other = rig_status(rig, GPU_B)->pid;
         restart_with(rig, NULL);
         rig_run_for(rig, 10 * rig->poll_ms);
-        assert_int_not_equal(identity_start_time(first), 0);
-        assert_int_not_equal(identity_start_time(other), 0);
+        assert_int_not_equal(process_start_time("", first), 0);
+        assert_int_not_equal(process_start_time("", other), 0);
 }
 
 static void test_the_end_of_the_supervisor_is_theirs(void **state)
@@ -196,8 +196,8 @@ static void test_the_end_of_the_supervisor_is_theirs(void **state)
         other = rig_status(rig, GPU_B)->pid;
         restart_with(rig, NULL);
         rig_close(rig);
-        assert_int_equal(identity_start_time(first), 0);
-        assert_int_equal(identity_start_time(other), 0);
+        assert_int_equal(process_start_time("", first), 0);
+        assert_int_equal(process_start_time("", other), 0);
 }
 
 /* ---- who is a daemon ---- */
@@ -208,7 +208,7 @@ struct finds {
         pid_t b;
 };
 
-static void note_find(const struct identity_found *found, void *data)
+static void note_find(const struct process_found *found, void *data)
 {
         struct finds *finds = data;
 
@@ -246,7 +246,7 @@ static pid_t run_there(struct rig *rig, const char *program, const char *name, c
 
 static bool runs_as(struct rig *rig UNUSED, const void *data)
 {
-        return identity_has_variable(*(const pid_t *)data, "CUDA_VISIBLE_DEVICES", GPU_A);
+        return process_has_variable(*(const pid_t *)data, "CUDA_VISIBLE_DEVICES", GPU_A);
 }
 
 /* Others have the same program, the same directory, or an argument like a daemon's: each only a part of it. */
@@ -262,17 +262,17 @@ static void test_a_daemon_is_known_by_program_directory_and_argument_together(vo
         others[1] = run_there(rig, "/bin/cat", "other", "-", &inputs[1]);
         for (size_t i = 0; i < ARRAY_SIZE(others); i++)
                 rig_wait(rig, runs_as, &others[i], "it runs");
-        identity_find_daemons(rig->mps, rig->control, note_find, &finds);
+        process_find_daemons(rig->mps, rig->control, note_find, &finds);
         assert_int_equal(finds.count, 2);
         assert_int_equal(finds.a, rig_status(rig, GPU_A)->pid);
         assert_int_equal(finds.b, rig_status(rig, GPU_B)->pid);
         finds = (struct finds){0};
-        identity_find_daemons("/bin", "/bin/cat", note_find, &finds);
-        identity_find_daemons(rig->root, rig->control, note_find, &finds); /* "mps/<name>" */
-        identity_find_daemons(rig_path(rig, "%s/m", rig->root), rig->control, note_find, &finds);
+        process_find_daemons("/bin", "/bin/cat", note_find, &finds);
+        process_find_daemons(rig->root, rig->control, note_find, &finds); /* "mps/<name>" */
+        process_find_daemons(rig_path(rig, "%s/m", rig->root), rig->control, note_find, &finds);
         assert_true(finds.count == 2 && !finds.a && !finds.b);
         for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
-                assert_int_not_equal(identity_start_time(others[i]), 0);
+                assert_int_not_equal(process_start_time("", others[i]), 0);
                 kill(others[i], SIGKILL);
                 waitpid(others[i], NULL, 0);
                 close(inputs[i]);
