@@ -214,7 +214,6 @@ static int take_root(struct mps_process *process, struct error *err)
 
 static int process_start(struct mps_process *process, struct error *err)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         const struct mps_supervisor_options supervisor = {
                 .loop = &process->loop,
                 .root = process->root,
@@ -222,7 +221,7 @@ static int process_start(struct mps_process *process, struct error *err)
                 .driver_root = process->options.driver_root,
                 .system_root = process->options.system_root,
                 .nvml_library = process->options.nvml_library,
-                .environment = process_pick_environment(&arena),
+                .environment = process_pick_environment(&process->arena),
                 .enter_shm = process->options.has_own_shm ? "/proc/self/exe" : NULL,
                 .shm_kib = process->options.shm_kib,
                 .sets_compute_mode = process->options.sets_compute_mode,
@@ -271,6 +270,7 @@ int mps_process_run(struct mps_process *process)
         worker_close_loop(&process->loop);
         lock_release(&process->lock);
         free(process->root);
+        arena_done(&process->arena);
         log_info("stopped");
         return 0;
 }

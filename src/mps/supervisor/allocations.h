@@ -33,12 +33,24 @@ void mps_allocations_done(struct mps_allocations *allocations);
 void mps_allocations_restore(struct mps_allocations *allocations, const struct mps_record *record);
 void mps_allocations_fill_record(const struct mps_allocations *allocations, struct mps_record *record);
 
-/* These four: see the functions of mps/supervisor/supervisor.h with the same parameters. */
+/* Creates the partition or namespace. A second request with the same id returns the existing one. */
 void mps_allocations_make(struct mps_allocations *allocations, const struct mps_allocation_request *wanted,
         mps_granted_fn *done, void *data);
+/*
+ * Removes the partition or namespace. If that fails, for example while it has clients, it is removed as soon as
+ * possible.
+ */
 void mps_allocations_release(struct mps_allocations *allocations, const char *id, mps_done_fn *done, void *data);
+/*
+ * The list of all allocations that are granted now. Missing ones are created; earlier ones that are not in the list are
+ * released. Later requests and releases change it. Without this call everything that was not released is wanted.
+ */
 void mps_allocations_hold(
         struct mps_allocations *allocations, const struct mps_allocation_request *wanted, size_t n_wanted);
+/*
+ * Terminates a client through the control daemon. An error unless the daemon lists the client now, in the given
+ * container.
+ */
 void mps_allocations_terminate(struct mps_allocations *allocations, const char *daemon, pid_t client,
         const char *container_id, mps_done_fn *done, void *data);
 

@@ -91,22 +91,29 @@ static void on_refused_question(void *data)
         mps_peers_on_refused(&daemon->peers);
 }
 
+int mps_daemon_find_program(const struct mps_daemon_context *context, char **ret, struct error *err)
+{
+        const struct mps_supervisor_options *options = context->options;
+
+        return mps_control_find(ret, options->control, options->path, options->driver_root, err);
+}
+
 static struct mps_control *open_control(struct mps_daemon *daemon, struct error *err)
 {
         const struct mps_daemon_context *context = daemon->context;
         _free_ char *program = NULL;
         struct mps_control *control;
 
-        if (mps_control_find(&program, context->program, context->path, context->driver_root, err) < 0)
+        if (mps_daemon_find_program(context, &program, err) < 0)
                 return NULL;
         const struct mps_control_options options = {
-                .loop = context->loop,
+                .loop = context->options->loop,
                 .program = program,
                 .pipe_directory = daemon->folder.pipe,
                 .log_directory = daemon->folder.log,
-                .path = context->path,
-                .environment = context->environment,
-                .timeout_ms = context->command_ms,
+                .path = context->options->path,
+                .environment = context->options->environment,
+                .timeout_ms = context->options->command_ms,
                 .slow = on_slow_answer,
                 .refused = on_refused_question,
                 .data = daemon,
@@ -300,7 +307,7 @@ void daemon_report(struct mps_daemon *daemon, enum mps_event event, const char *
 
         if (daemon->end.is_closing)
                 return;
-        action = mps_step(&next, event, (int64_t)uv_now(daemon->context->loop));
+        action = mps_step(&next, event, (int64_t)uv_now(daemon->context->options->loop));
         /* An event that changes nothing leaves the reason unchanged, too. */
         if (action.command == MPS_DO_NOTHING && action.timeout_ms == MPS_TIMER_KEEP && next.state == before) {
                 daemon->machine = next;
@@ -389,14 +396,14 @@ void mps_daemon_poke(struct mps_daemon *daemon)
 
 int mps_daemon_check_name(const struct mps_daemon_context *context, const char *name, struct error *err)
 {
-        const size_t length = strlen(context->root) + strlen("/") + strlen(name) + strlen("/pipe");
+        const size_t length = strlen(context->options->root) + strlen("/") + strlen(name) + strlen("/pipe");
 
         if (length <= MPS_PIPE_PATH_MAX)
                 return 0;
         return error_set(err, ERROR_INVALID,
                 "MPS daemon '%s': its pipe directory '%s/%s/pipe' has %zu bytes, at most %zu are possible: choose a "
                 "shorter MPS root",
-                name, context->root, name, length, MPS_PIPE_PATH_MAX);
+                name, context->options->root, name, length, MPS_PIPE_PATH_MAX);
 }
 
 static unsigned int rank_peer(pid_t pid, void *data)
@@ -437,14 +444,14 @@ int mps_daemon_new(struct mps_daemon **ret, struct mps_daemon_context *context, 
         daemon = xcalloc(1, sizeof(*daemon));
         daemon->context = context;
         daemon->name = xstrdup(name);
-        mps_folder_init(&daemon->folder, context->root, name);
+        mps_folder_init(&daemon->folder, context->options->root, name);
         daemon->polls.journal = mps_journal_new(daemon->folder.log);
         daemon->notes.since = now_s();
-        uv_timer_init(context->loop, &daemon->deadline);
-        uv_timer_init(context->loop, &daemon->turn);
+        uv_timer_init(context->options->loop, &daemon->deadline);
+        uv_timer_init(context->options->loop, &daemon->turn);
         daemon->deadline.data = daemon->turn.data = daemon;
-        mps_peers_init(&daemon->peers, context->loop, rank_peer, on_peer_closed, daemon);
-        mps_log_init(&daemon->log, context->loop, &daemon->folder, on_log_flooded, daemon);
+        mps_peers_init(&daemon->peers, context->options->loop, rank_peer, on_peer_closed, daemon);
+        mps_log_init(&daemon->log, context->options->loop, &daemon->folder, on_log_flooded, daemon);
         daemon->shm.name = daemon->name;
         daemon->shm.folder = &daemon->folder;
         daemon->shm.cleaner = context->cleaner;

@@ -8,30 +8,19 @@
  */
 #pragma once
 
-#include <uv.h>
-
 #include "gpu/nvml_pool.h"
 #include "mps/control/control.h"
 #include "mps/supervisor/compute_mode.h"
 #include "mps/supervisor/machine.h"
 #include "mps/supervisor/record.h"
+#include "mps/supervisor/supervisor.h"
 
 struct mps_daemon;
 struct mps_daemons;
 
 /* All daemons of a supervisor share one context, which outlives them. */
 struct mps_daemon_context {
-        uv_loop_t *loop;
-        const char *root;
-        const char *program; /* name or path */
-        const char *path;
-        const char *driver_root;
-        const char *system_root;        /* mps/supervisor/process.h */
-        const char *const *environment; /* more variables for the daemons, NULL-terminated; or NULL */
-        const char *enter_shm; /* mps/supervisor/supervisor.h; NULL: all daemons use the node's shared memory */
-        bool sets_compute_mode;
-        uint64_t poll_ms;    /* mps_daemon_pause() */
-        uint64_t command_ms; /* 0: MPS_COMMAND_TIMEOUT_MS */
+        const struct mps_supervisor_options *options;
         struct nvml_pool *nvml;
         struct environments *environments; /* mps/supervisor/environment.h */
         struct worker *cleaner;            /* mps/supervisor/shm.h */
@@ -57,8 +46,11 @@ struct mps_daemon_context {
  */
 static inline uint64_t mps_daemon_pause(const struct mps_daemon_context *context)
 {
-        return context->poll_ms - uv_now(context->loop) % context->poll_ms;
+        return context->options->poll_ms - uv_now(context->options->loop) % context->options->poll_ms;
 }
+
+/* The path of the control program; the caller frees. */
+int mps_daemon_find_program(const struct mps_daemon_context *context, char **ret, struct error *err) MUST_USE;
 
 /*
  * |recorded|: the process that it had, or that was found (mps/supervisor/record.h); or NULL. Nothing starts before

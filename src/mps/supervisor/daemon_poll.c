@@ -194,7 +194,7 @@ static void act_on_observation(struct mps_daemon *daemon)
 
 void mps_daemon_look(struct mps_daemon *daemon)
 {
-        if (daemon->polls.seen && mps_observation_drop_ended(daemon->polls.seen, daemon->context->system_root))
+        if (daemon->polls.seen && mps_observation_drop_ended(daemon->polls.seen, daemon->context->options->system_root))
                 daemon_notify(daemon, false);
 }
 
@@ -241,7 +241,7 @@ static void daemon_poll(struct mps_daemon *daemon)
                 .reads_again = daemon->polls.count % POLLS_BETWEEN_VERIFICATIONS == 0,
                 .known = daemon->polls.seen,
                 .unit = daemon->started.value.n_units == 1 ? daemon->started.value.units[0].uuid : NULL,
-                .system_root = daemon->context->system_root,
+                .system_root = daemon->context->options->system_root,
                 .environments = daemon->context->environments,
                 .done = daemon_poll_on_polled,
                 .data = daemon,

@@ -66,8 +66,8 @@ static bool adopt_process(struct mps_daemon *daemon, const struct mps_record_dae
         const bool is_known = process->settings.name != NULL;
         struct error err;
 
-        if (mps_launch_adopt(&daemon->process.launch, daemon->context->loop, pid, process->start_time, on_process_exit,
-                    daemon, &err) < 0) {
+        if (mps_launch_adopt(&daemon->process.launch, daemon->context->options->loop, pid, process->start_time,
+                    on_process_exit, daemon, &err) < 0) {
                 log_warn("MPS daemon", LOG_STR("name", daemon->name), LOG_ERR(&err));
                 return false;
         }
@@ -117,7 +117,7 @@ static void find_by_lock(struct mps_daemon *daemon, struct arena *arena, struct 
         _free_ char *units = NULL;
 
         *ret = (struct mps_record_daemon){0};
-        if (!pid || mps_control_find(&program, context->program, context->path, context->driver_root, err) < 0)
+        if (!pid || mps_daemon_find_program(context, &program, err) < 0)
                 return;
         switch (process_check_daemon(pid, program, &ret->start_time, err)) {
         case PROCESS_DAEMON:
@@ -152,7 +152,7 @@ enum daemon_found daemon_take_over(struct mps_daemon *daemon, bool *ret_same, st
                 find_by_lock(daemon, &arena, &process, &is_blocked, err);
         if (is_blocked)
                 return DAEMON_BLOCKED;
-        if (!process.pid || mps_folder_make(&daemon->folder, daemon->context->root, err) < 0 ||
+        if (!process.pid || mps_folder_make(&daemon->folder, daemon->context->options->root, err) < 0 ||
                 daemon_renew_control(daemon, err) < 0 || !adopt_process(daemon, &process, ret_same))
                 return DAEMON_NONE;
         if (process.inode)
@@ -327,10 +327,10 @@ static int launch_process(struct mps_daemon *daemon, const char *program, struct
 {
         const struct mps_daemon_context *context = daemon->context;
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        _free_ char *path = mps_control_search_path(program, context->path, context->driver_root);
+        _free_ char *path = mps_control_search_path(program, context->options->path, context->options->driver_root);
         _close_ int log = mps_log_open(&daemon->log, err);
-        const char *argv[ARRAY_SIZE(options) * 2 + ENTER_WORDS + 3] = {
-                context->enter_shm, "mps", MPS_EXEC_IN_SHM, daemon->folder.shm, daemon->folder.pipe, program, "-f"};
+        const char *argv[ARRAY_SIZE(options) * 2 + ENTER_WORDS + 3] = {context->options->enter_shm, "mps",
+                MPS_EXEC_IN_SHM, daemon->folder.shm, daemon->folder.pipe, program, "-f"};
         const size_t skipped = daemon->shm.is_own ? 0 : ENTER_WORDS;
         struct strbuf units = STRBUF_INIT;
         const char **environment;
@@ -343,7 +343,7 @@ static int launch_process(struct mps_daemon *daemon, const char *program, struct
                 for (size_t j = 0; daemon_start_is_used(i, daemon->process.options) && j < 2 && options[i].words[j];
                         j++)
                         argv[words++] = options[i].words[j];
-        while (context->environment && context->environment[count])
+        while (context->options->environment && context->options->environment[count])
                 count++;
         environment = ARENA_ARRAY(&arena, const char *, count + 6);
         daemon_start_put_units(&units, &daemon->wanted.value);
@@ -352,14 +352,15 @@ static int launch_process(struct mps_daemon *daemon, const char *program, struct
         environment[2] = arena_printf(&arena, "CUDA_MPS_PIPE_DIRECTORY=%s", daemon->folder.pipe);
         environment[3] = arena_printf(&arena, "CUDA_MPS_LOG_DIRECTORY=%s", daemon->folder.log);
         for (size_t i = 0; i < count; i++)
-                environment[4 + i] = context->environment[i];
+                environment[4 + i] = context->options->environment[i];
         if (daemon_is_v3(daemon)) /* shows others that it uses v3; NVIDIA's program only looks at the option */
                 environment[4 + count] = PROTOCOL "=3";
         strbuf_done(&units);
         mps_journal_skip(daemon->polls.journal);
         mps_log_follow(&daemon->log);
         return mps_launch_start(&daemon->process.launch,
-                &(struct mps_launch_options){context->loop, argv + skipped, environment, log, on_process_exit, daemon},
+                &(struct mps_launch_options){
+                        context->options->loop, argv + skipped, environment, log, on_process_exit, daemon},
                 err);
 }
 
@@ -369,9 +370,8 @@ static void spawn_process(struct mps_daemon *daemon)
         _free_ char *program = NULL;
         struct error err;
 
-        if (mps_control_find(&program, context->program, context->path, context->driver_root, &err) < 0 ||
-                mps_folder_clear(&daemon->folder, &err) < 0 || launch_process(daemon, program, &err) < 0 ||
-                daemon_renew_control(daemon, &err) < 0) {
+        if (mps_daemon_find_program(context, &program, &err) < 0 || mps_folder_clear(&daemon->folder, &err) < 0 ||
+                launch_process(daemon, program, &err) < 0 || daemon_renew_control(daemon, &err) < 0) {
                 daemon_report(daemon, MPS_EVENT_EXITED, "%s", err.text);
                 return;
         }
@@ -476,7 +476,7 @@ static bool must_set_mode(const struct mps_daemon_context *context, const struct
         const bool is_other = unit->facts.mode != NVML_COMPUTEMODE_EXCLUSIVE_PROCESS;
         struct error err;
 
-        if (!context->sets_compute_mode || unit->facts.has_mode <= 0)
+        if (!context->options->sets_compute_mode || unit->facts.has_mode <= 0)
                 return false;
         if (compute_modes_record(context->modes, unit->uuid, unit->facts.mode, &err) == 0)
                 return is_other;
@@ -623,8 +623,8 @@ void daemon_start(struct mps_daemon *daemon)
                 daemon_wait_for_units(daemon, blocker);
                 return;
         }
-        if (mps_control_find(&program, context->program, context->path, context->driver_root, &err) < 0 ||
-                mps_folder_make(&daemon->folder, context->root, &err) < 0 ||
+        if (mps_daemon_find_program(context, &program, &err) < 0 ||
+                mps_folder_make(&daemon->folder, context->options->root, &err) < 0 ||
                 daemon_shm_prepare(&daemon->shm, context->shm_kib(daemon, context->data), is_new, &err) < 0)
                 daemon_report(daemon, MPS_EVENT_EXITED, "%s", err.text);
         else

@@ -96,8 +96,8 @@ static void adopt_left(struct mps_daemons *daemons, const struct mps_wanted *wan
         _free_ char *program = NULL;
         struct error err;
 
-        if (mps_control_find(&program, context->program, context->path, context->driver_root, &err) == 0)
-                process_find_daemons(context->root, program, adopt_one_left, &left);
+        if (mps_daemon_find_program(context, &program, &err) == 0)
+                process_find_daemons(context->options->root, program, adopt_one_left, &left);
 }
 
 /* ---- what is wanted ---- */

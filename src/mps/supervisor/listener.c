@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/io/lines.h"
 #include "base/io/unix_socket.h"
+#include "mps/supervisor/allocations.h"
 #include "mps/wire/message.h"
 
 #define BACKLOG 16
@@ -154,7 +155,8 @@ static void listener_apply(struct client *client, const struct mps_request *requ
 
         mps_supervisor_name_holders(listener->supervisor, request->holders, request->n_holders);
         if (request->has_allocations) /* the client that applies the wanted daemons */
-                mps_supervisor_hold(listener->supervisor, request->allocations, request->n_allocations);
+                mps_allocations_hold(
+                        mps_supervisor_allocations(listener->supervisor), request->allocations, request->n_allocations);
         if (listener->own_plan) {
                 error_raise(&err, ERROR_UNSUPPORTED, "%s", listener->own_plan);
                 send_answer(client, request->id, &err, NULL);
@@ -178,7 +180,7 @@ static void listener_look(struct client *client)
 /* Requests that the supervisor answers later, though its callback may come at once. */
 static void call_supervisor(struct client *client, const struct mps_request *request, struct arena *arena)
 {
-        struct mps_supervisor *supervisor = client->listener->supervisor;
+        struct mps_allocations *allocations = mps_supervisor_allocations(client->listener->supervisor);
         struct error err;
         struct call *call;
 
@@ -190,12 +192,12 @@ static void call_supervisor(struct client *client, const struct mps_request *req
         }
         call = new_call(client, request->id, arena);
         if (request->kind == MPS_REQUEST_ALLOCATION)
-                mps_supervisor_allocation(supervisor, &request->allocation, on_granted, call);
+                mps_allocations_make(allocations, &request->allocation, on_granted, call);
         else if (request->kind == MPS_REQUEST_RELEASE)
-                mps_supervisor_release(supervisor, request->allocation.id, on_listener_done, call);
+                mps_allocations_release(allocations, request->allocation.id, on_listener_done, call);
         else
-                mps_supervisor_terminate(
-                        supervisor, request->daemon, request->client, request->container_id, on_listener_done, call);
+                mps_allocations_terminate(
+                        allocations, request->daemon, request->client, request->container_id, on_listener_done, call);
 }
 
 static void listener_carry_out(struct client *client, const struct mps_request *request, struct arena *arena)

@@ -32,7 +32,7 @@ enum supervisor_phase { SUPERVISOR_OPEN, SUPERVISOR_CLOSING, SUPERVISOR_LEAVING,
 
 struct mps_supervisor {
         struct mps_supervisor_options options;
-        struct arena texts; /* copies of the options */
+        char *record_path;
         struct nvml_pool *nvml;
         struct mps_daemons daemons;
         struct mps_allocations allocations;
@@ -109,13 +109,6 @@ static void supervisor_note_change(bool is_record, void *data)
 
 /* ---- the status ---- */
 
-static size_t supervisor_position_of(const struct mps_supervisor *supervisor, const struct mps_daemon *daemon)
-{
-        const struct mps_daemon_wanted *wanted = mps_wanted_find(&supervisor->wanted, mps_daemon_get_name(daemon));
-
-        return wanted ? (size_t)(wanted - supervisor->wanted.daemons) : supervisor->wanted.n_daemons;
-}
-
 static void describe_daemon(const struct mps_supervisor *supervisor, const struct mps_daemon *daemon,
         struct arena *arena, struct mps_daemon_status *ret)
 {
@@ -137,16 +130,18 @@ static struct mps_status *make_status(const struct mps_supervisor *supervisor)
         const struct mps_daemons *daemons = &supervisor->daemons;
         struct mps_status *status = mps_status_new();
         struct mps_daemon_status *all = ARENA_ARRAY(&status->arena, struct mps_daemon_status, daemons->n_items);
-        size_t *positions = ARENA_ARRAY(&status->arena, size_t, daemons->n_items);
+        const struct mps_wanted *wanted = &supervisor->wanted;
 
-        for (size_t i = 0; i < daemons->n_items; i++)
-                positions[i] = supervisor_position_of(supervisor, daemons->items[i]);
         /* In the order of the wanted daemons, then those that are ending. */
-        for (size_t place = 0; place <= supervisor->wanted.n_daemons; place++)
-                for (size_t i = 0; i < daemons->n_items; i++)
-                        if (positions[i] == place)
-                                describe_daemon(
-                                        supervisor, daemons->items[i], &status->arena, &all[status->n_daemons++]);
+        for (size_t i = 0; i < wanted->n_daemons; i++) {
+                const struct mps_daemon *daemon = mps_daemons_find(daemons, wanted->daemons[i].name);
+
+                if (daemon)
+                        describe_daemon(supervisor, daemon, &status->arena, &all[status->n_daemons++]);
+        }
+        for (size_t i = 0; i < daemons->n_items; i++)
+                if (!mps_wanted_find(wanted, mps_daemon_get_name(daemons->items[i])))
+                        describe_daemon(supervisor, daemons->items[i], &status->arena, &all[status->n_daemons++]);
         status->generation = supervisor->generation;
         status->daemons = all;
         status->shm = supervisor->shm.shm;
@@ -362,29 +357,9 @@ void mps_supervisor_name_holders(struct mps_supervisor *supervisor, const struct
         supervisor_note_change(false, supervisor);
 }
 
-/* ---- allocations ---- */
-
-void mps_supervisor_allocation(struct mps_supervisor *supervisor, const struct mps_allocation_request *request,
-        mps_granted_fn *done, void *data)
+struct mps_allocations *mps_supervisor_allocations(struct mps_supervisor *supervisor)
 {
-        mps_allocations_make(&supervisor->allocations, request, done, data);
-}
-
-void mps_supervisor_release(struct mps_supervisor *supervisor, const char *id, mps_done_fn *done, void *data)
-{
-        mps_allocations_release(&supervisor->allocations, id, done, data);
-}
-
-void mps_supervisor_hold(
-        struct mps_supervisor *supervisor, const struct mps_allocation_request *wanted, size_t n_wanted)
-{
-        mps_allocations_hold(&supervisor->allocations, wanted, n_wanted);
-}
-
-void mps_supervisor_terminate(struct mps_supervisor *supervisor, const char *daemon, pid_t client,
-        const char *container_id, mps_done_fn *done, void *data)
-{
-        mps_allocations_terminate(&supervisor->allocations, daemon, client, container_id, done, data);
+        return &supervisor->allocations;
 }
 
 /* ---- callbacks of objects ---- */
@@ -439,28 +414,23 @@ static void raise_file_limit(void)
                         LOG_UINT("needed", FILES_MIN));
 }
 
-static void supervisor_copy_options(struct mps_supervisor *supervisor, const struct mps_supervisor_options *options)
+static void supervisor_take_options(struct mps_supervisor *supervisor, const struct mps_supervisor_options *options)
 {
-        struct mps_supervisor_options *copy = &supervisor->options;
-        struct arena *texts = &supervisor->texts;
-        const char *path = options->path ? options->path : getenv("PATH");
-        const char **environment;
-        size_t count = 0;
+        struct mps_supervisor_options *own = &supervisor->options;
 
-        while (options->environment && options->environment[count])
-                count++;
-        environment = ARENA_ARRAY(texts, const char *, count + 1);
-        for (size_t i = 0; i < count; i++)
-                environment[i] = arena_strdup(texts, options->environment[i]);
-        *copy = *options;
-        copy->root = arena_strdup(texts, options->root);
-        copy->control = arena_strdup(texts, options->control);
-        copy->path = arena_strdup(texts, path && *path ? path : DEFAULT_PATH);
-        copy->driver_root = arena_strdup(texts, options->driver_root ? options->driver_root : "");
-        copy->system_root = arena_strdup(texts, options->system_root ? options->system_root : "");
-        copy->environment = environment;
-        copy->poll_ms = options->poll_ms ? options->poll_ms : POLL_MS;
-        copy->enter_shm = options->enter_shm && mps_shm_mounts_are_seen(options->root) ? options->enter_shm : NULL;
+        *own = *options;
+        if (!own->path)
+                own->path = getenv("PATH");
+        if (!own->path || !*own->path)
+                own->path = DEFAULT_PATH;
+        if (!own->driver_root)
+                own->driver_root = "";
+        if (!own->system_root)
+                own->system_root = "";
+        if (!own->poll_ms)
+                own->poll_ms = POLL_MS;
+        if (own->enter_shm && !mps_shm_mounts_are_seen(own->root))
+                own->enter_shm = NULL;
 }
 
 static void supervisor_init_objects(struct mps_supervisor *supervisor)
@@ -470,17 +440,7 @@ static void supervisor_init_objects(struct mps_supervisor *supervisor)
 
         mps_daemons_init(&supervisor->daemons,
                 &(struct mps_daemon_context){
-                        .loop = options->loop,
-                        .root = options->root,
-                        .program = options->control,
-                        .path = options->path,
-                        .driver_root = options->driver_root,
-                        .system_root = options->system_root,
-                        .environment = options->environment,
-                        .enter_shm = options->enter_shm,
-                        .sets_compute_mode = options->sets_compute_mode,
-                        .poll_ms = options->poll_ms,
-                        .command_ms = options->command_ms,
+                        .options = options,
                         .nvml = supervisor->nvml,
                         .environments = environments_new(options->loop, options->system_root),
                         .cleaner = worker_new(options->loop, "mps-cleaner", mps_shm_left_serve, NULL),
@@ -496,8 +456,9 @@ static void supervisor_init_objects(struct mps_supervisor *supervisor)
                 (struct compute_modes){.nvml = supervisor->nvml, .owner = owner, .is_needed = is_unit_needed};
         mps_usages_init(&supervisor->usages, supervisor->nvml, &supervisor->daemons, &owner);
         mps_memory_limits_init(&supervisor->limits, supervisor->nvml, options->system_root, &owner);
+        supervisor->record_path = xasprintf("%s/" MPS_RECORD_FILE, options->root);
         record_file_init(&supervisor->record, options->loop,
-                &(struct record_file_options){arena_printf(&supervisor->texts, "%s/" MPS_RECORD_FILE, options->root),
+                &(struct record_file_options){supervisor->record_path,
                         "the supervisor's record cannot be written, will try again: until then a crash may restart "
                         "daemons",
                         write_record_again, supervisor});
@@ -530,7 +491,7 @@ struct mps_supervisor *mps_supervisor_new(const struct mps_supervisor_options *o
         struct mps_supervisor *supervisor = xcalloc(1, sizeof(*supervisor));
         _free_ char *shm = xasprintf("%s/" MPS_SHM_NAME, options->root);
 
-        supervisor_copy_options(supervisor, options);
+        supervisor_take_options(supervisor, options);
         mps_folder_label(shm);
         supervisor->nvml = nvml_pool_new(&(struct nvml_pool_options){.loop = options->loop,
                 .name = "mps-nvml",
@@ -565,7 +526,7 @@ static void free_supervisor(void *data)
         mps_status_free(supervisor->status);
         arena_done(&supervisor->wanted_arena);
         arena_done(&supervisor->holders_arena);
-        arena_done(&supervisor->texts);
+        free(supervisor->record_path);
         free(supervisor);
         if (closed)
                 closed(leaves_modes, closed_data);

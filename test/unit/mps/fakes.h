@@ -5,6 +5,7 @@
 #pragma once
 
 #include "mps/control/control.h"
+#include "mps/supervisor/allocations.h"
 #include "mps/supervisor/supervisor.h"
 
 struct fake_question {
