@@ -1,338 +1,178 @@
-/*
- * Everything that happens becomes an event of the state machine, and its action is executed here. An action that fails
- * at once reports this as its last step.
- */
+/* A daemon as the supervisor sees it: what is wanted of it, what it reports. */
 #include "mps/supervisor/daemon_state.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/log.h"
-#include "mps/control/dialogue_v3.h"
 
-#define DRIFT_POLLS 150U /* five minutes with the default interval */
+/* ---- what it is ---- */
 
-/* ---- reporting ---- */
-
-static int64_t now_s(void)
+const char *mps_daemon_get_name(const struct mps_daemon *daemon)
 {
-        return (int64_t)time(NULL);
+        return daemon->name;
 }
 
-void daemon_notify(struct mps_daemon *daemon, bool is_process)
+bool mps_daemon_is_gone(const struct mps_daemon *daemon)
 {
-        if (!daemon->end.is_closing)
-                daemon->context->changed(daemon, is_process, daemon->context->data);
+        return daemon->machine.state == MPS_OFF && !daemon->machine.wanted;
 }
 
-void daemon_set_text(char **text, char *value)
+bool mps_daemon_is_ready(const struct mps_daemon *daemon)
 {
-        free(*text);
-        *text = value;
+        return daemon->machine.state == MPS_READY;
 }
 
-void daemon_set_drift(struct mps_daemon *daemon, char *text)
+const struct mps_daemon_wanted *mps_daemon_settings(const struct mps_daemon *daemon)
 {
-        daemon_set_text(&daemon->notes.drift, text);
-        daemon->notes.drift_polls = DRIFT_POLLS;
+        return daemon->process.launch || !daemon->wanted.value.name ? &daemon->started.value : &daemon->wanted.value;
 }
 
-static void log_limits(const struct mps_daemon *daemon)
+bool mps_daemon_holds(const struct mps_daemon *daemon, const char *uuid)
 {
-        for (size_t i = 0; i < daemon->started.value.n_units; i++) {
-                struct strbuf line = STRBUF_INIT;
-
-                mps_limit_line(&line, &daemon->started.value.units[i]);
-                if (line.size)
-                        log_text(LOG_INFO, "%s", line.data);
-                strbuf_done(&line);
-        }
+        return daemon->process.launch && mps_daemon_unit(&daemon->started.value, uuid);
 }
 
-static void daemon_note_state(struct mps_daemon *daemon, enum mps_state before)
+bool mps_daemon_record(const struct mps_daemon *daemon, struct mps_record_daemon *ret)
 {
-        const enum mps_state state = daemon->machine.state;
-
-        if (state == before)
-                return;
-        daemon->notes.since = now_s();
-        if (before == MPS_READY || state == MPS_READY)
-                mps_folder_set_started(&daemon->folder, state == MPS_READY);
-        if (state == MPS_READY) {
-                daemon_set_text(&daemon->notes.reason, NULL);
-                log_limits(daemon);
-        }
-        if (state == MPS_STARTING && before == MPS_FAULT)
-                daemon->notes.restarts++;
-        if (state == MPS_FAULT)
-                log_warn("MPS daemon", LOG_STR("name", daemon->name), LOG_STR("state", mps_state_name(state)),
-                        LOG_STR("reason", daemon->notes.reason));
-        else
-                log_info("MPS daemon", LOG_STR("name", daemon->name), LOG_STR("state", mps_state_name(state)),
-                        LOG_INT("pid", daemon->process.launch ? mps_launch_pid(daemon->process.launch) : 0));
-}
-
-/* ---- commands ---- */
-
-static void on_slow_answer(void *data)
-{
-        struct mps_daemon *daemon = data;
-
-        mps_peers_on_slow(&daemon->peers);
-}
-
-static void on_refused_question(void *data)
-{
-        struct mps_daemon *daemon = data;
-
-        mps_journal_read(daemon->polls.journal); /* for rank_peer() */
-        mps_peers_on_refused(&daemon->peers);
-}
-
-int mps_daemon_find_program(const struct mps_daemon_context *context, char **ret, struct error *err)
-{
-        const struct mps_supervisor_options *options = context->options;
-
-        return mps_control_find(ret, options->control, options->path, options->driver_root, err);
-}
-
-static struct mps_control *open_control(struct mps_daemon *daemon, struct error *err)
-{
-        const struct mps_daemon_context *context = daemon->context;
-        _free_ char *program = NULL;
-        struct mps_control *control;
-
-        if (mps_daemon_find_program(context, &program, err) < 0)
-                return NULL;
-        const struct mps_control_options options = {
-                .loop = context->options->loop,
-                .program = program,
-                .pipe_directory = daemon->folder.pipe,
-                .log_directory = daemon->folder.log,
-                .path = context->options->path,
-                .environment = context->options->environment,
-                .timeout_ms = context->options->command_ms,
-                .slow = on_slow_answer,
-                .refused = on_refused_question,
-                .data = daemon,
+        if (!daemon->process.launch)
+                return false;
+        *ret = (struct mps_record_daemon){
+                .pid = mps_launch_pid(daemon->process.launch),
+                .start_time = mps_launch_start_time(daemon->process.launch),
+                .inode = daemon->folder.inode,
+                .options = daemon->process.options,
+                .can = daemon->process.can,
+                .settings = daemon->started.value,
         };
-
-        if (mps_control_new(&control, &options, err) < 0)
-                return NULL;
-        return control;
+        ret->settings.name = daemon->name;
+        return ret->pid != 0;
 }
 
-static void close_control(struct mps_daemon *daemon, struct mps_control *control)
+unsigned int mps_daemon_options(const struct mps_daemon *daemon)
 {
-        if (control)
-                mps_control_close(control, closing_release, closing_hold(&daemon->end.closing));
+        return daemon->process.options;
 }
 
-void daemon_drop_control(struct mps_daemon *daemon)
+enum mps_tier mps_daemon_tier(const struct mps_daemon *daemon)
 {
-        daemon_stop_settings(daemon);
-        daemon->polls.current = mps_poll_cancel(daemon->polls.current);
-        close_control(daemon, TAKE_PTR(daemon->fronts.control));
-        uv_timer_stop(&daemon->turn);
-}
+        const struct mps_daemon_wanted *settings = mps_daemon_settings(daemon);
 
-int daemon_renew_control(struct mps_daemon *daemon, struct error *err)
-{
-        daemon_drop_control(daemon);
-        daemon->fronts.control = open_control(daemon, err);
-        return daemon->fronts.control ? 0 : -1;
-}
-
-struct mps_control *mps_daemon_control(struct mps_daemon *daemon)
-{
-        struct error err;
-
-        if (!daemon->fronts.requests && daemon->process.launch)
-                daemon->fronts.requests = open_control(daemon, &err);
-        return daemon->process.launch ? daemon->fronts.requests : NULL;
-}
-
-/* ---- actions ---- */
-
-static void ignore_answer(const struct error *err UNUSED, const char *answer UNUSED, void *data UNUSED)
-{
-}
-
-/* The v3 interface can delete a server only with all its namespaces, so the server's process is ended instead. */
-static void shut_servers(struct mps_daemon *daemon)
-{
-        for (size_t i = 0; daemon->polls.seen && i < daemon->polls.seen->n_servers; i++) {
-                if (daemon_is_v3(daemon)) {
-                        mps_observation_kill_server(daemon->polls.seen, i);
-                        continue;
-                }
-                _free_ char *command = xasprintf("shutdown_server %d -f", (int)daemon->polls.seen->servers[i].pid);
-
-                mps_control_ask(daemon->fronts.control, command, ignore_answer, NULL);
-        }
-}
-
-/*
- * Without a process (for example, it waits for its units) the exit is reported too, but from the timer, not from here.
- */
-static void kill_process(struct mps_daemon *daemon)
-{
-        daemon_stop_preparing(daemon);
-        daemon_drop_control(daemon);
-        daemon->is_waiting = false;
-        if (daemon->process.launch)
-                mps_launch_kill(daemon->process.launch);
-        else
-                daemon_report(daemon, MPS_EVENT_EXITED, NULL);
-}
-
-static void daemon_quit(struct mps_daemon *daemon, const char *command)
-{
-        struct error err;
-
-        if (daemon_renew_control(daemon, &err) < 0) {
-                daemon_report(daemon, MPS_EVENT_SILENT, "%s", err.text);
-                return;
-        }
+        if (daemon->process.options & MPS_CAN_PARTITION)
+                return MPS_TIER_PARTITION;
         if (daemon_is_v3(daemon))
-                mps_control_run(daemon->fronts.control, DIALOGUE_V3_QUIT, ignore_answer, NULL);
-        else
-                mps_control_ask(daemon->fronts.control, command, ignore_answer, NULL);
+                return MPS_TIER_NAMESPACE;
+        return settings->provisioning == PROVISIONING_UNIFORM ? MPS_TIER_DEFAULT
+                                                              : MIN(settings->tier_limit, MPS_TIER_VERIFIED);
 }
 
-static void daemon_drain(struct mps_daemon *daemon)
+static const char *default_reason(enum mps_state state)
 {
-        struct error err;
-
-        if (daemon_renew_control(daemon, &err) < 0)
-                daemon_report(daemon, MPS_EVENT_SILENT, "%s", err.text);
-        else
-                daemon_poll_again(daemon, 0);
-}
-
-static void forget_process(struct mps_daemon *daemon)
-{
-        daemon->started.value = (struct mps_daemon_wanted){0};
-        arena_done(&daemon->started.arena);
-        daemon->polls.seen = mps_observation_free(daemon->polls.seen);
-        daemon_set_text(&daemon->notes.notice, NULL);
-        daemon_set_text(&daemon->notes.drift, NULL);
-        free(TAKE_PTR(daemon->checks.chunks));
-        daemon->checks.n_chunks = 0;
-}
-
-static void daemon_carry_out(struct mps_daemon *daemon, enum mps_command command)
-{
-        switch (command) {
-        case MPS_DO_NOTHING:
-                break;
-        case MPS_DO_START:
-                daemon_start(daemon);
-                break;
-        case MPS_DO_CONFIGURE:
-                daemon_configure(daemon);
-                break;
-        case MPS_DO_DRAIN:
-                daemon_drain(daemon);
-                break;
-        case MPS_DO_QUIT:
-                daemon_quit(daemon, "quit");
-                break;
-        case MPS_DO_END:
-                daemon_quit(daemon, "quit -t 1");
-                break;
-        case MPS_DO_KILL:
-                kill_process(daemon);
-                break;
-        case MPS_DO_SHUT_SERVER:
-                shut_servers(daemon);
-                break;
-        case MPS_DO_GONE:
-                forget_process(daemon);
-                break;
-        }
-}
-
-static void on_daemon_deadline(uv_timer_t *timer)
-{
-        daemon_report(timer->data, MPS_EVENT_TIMEOUT, NULL);
-}
-
-/* A retry is delayed by up to a tenth, so that daemons that failed together do not start together. */
-static uint64_t with_jitter(const struct mps_daemon *daemon, uint64_t ms)
-{
-        if (daemon->machine.state != MPS_FAULT || daemon->machine.phase != MPS_PHASE_PLAIN)
-                return ms;
-        return ms + (uv_hrtime() / 1000) % (ms / 10 + 1);
-}
-
-static void daemon_arm(struct mps_daemon *daemon, uint64_t timeout_ms)
-{
-        if (timeout_ms == 0)
-                uv_timer_stop(&daemon->deadline);
-        else if (timeout_ms != MPS_TIMER_KEEP)
-                uv_timer_start(&daemon->deadline, on_daemon_deadline, with_jitter(daemon, timeout_ms), 0);
-}
-
-static const char *reason_for_timeout(const struct mps_daemon *daemon)
-{
-        switch (daemon->machine.state) {
-        case MPS_STARTING:
-                return "its control daemon was started, and has not answered within 30 seconds";
-        case MPS_CONFIGURING:
-                return "its control daemon has not taken its settings within 60 seconds";
-        default:
+        switch (state) {
+        case MPS_READY:
                 return NULL;
+        case MPS_OFF:
+                return "it is not wanted";
+        case MPS_STARTING:
+                return "its control daemon has been started and has not answered yet";
+        case MPS_CONFIGURING:
+                return "its settings are being set and read back";
+        case MPS_DRAINING:
+                return "it is ending";
+        case MPS_FAULT:
+                return "it has failed";
         }
+        return NULL;
 }
 
-/* A lower tier is better than no service: daemons that start from now on do not use v3. */
-static void give_up_v3(const struct mps_daemon *daemon)
+static const struct mps_server *copy_servers(struct arena *arena, const struct mps_observation *seen)
 {
-        if (!(daemon->context->unknown_options & MPS_CAN_NAMESPACE))
-                log_warn("an MPS daemon did not become ready with the v3 interface: no namespaces until a restart",
-                        LOG_STR("name", daemon->name));
-        daemon->context->unknown_options |= MPS_CAN_NAMESPACE;
+        struct mps_server *servers = ARENA_ARRAY(arena, struct mps_server, seen->n_servers);
+
+        for (size_t i = 0; i < seen->n_servers; i++) {
+                servers[i] = seen->servers[i];
+                servers[i].status = arena_strdup(arena, seen->servers[i].status);
+        }
+        return servers;
 }
 
-void daemon_report(struct mps_daemon *daemon, enum mps_event event, const char *format, ...)
+static const struct mps_client *copy_clients(struct arena *arena, const struct mps_observation *seen)
 {
-        const enum mps_state before = daemon->machine.state;
-        const bool was_alive = mps_machine_is_alive(&daemon->machine);
-        const char *late = event == MPS_EVENT_TIMEOUT ? reason_for_timeout(daemon) : NULL;
-        struct mps_machine next = daemon->machine;
-        struct mps_action action;
+        struct mps_client *clients = ARENA_ARRAY(arena, struct mps_client, seen->n_clients);
 
-        if (daemon->end.is_closing)
-                return;
-        action = mps_step(&next, event, (int64_t)uv_now(daemon->context->options->loop));
-        /* An event that changes nothing leaves the reason unchanged, too. */
-        if (action.command == MPS_DO_NOTHING && action.timeout_ms == MPS_TIMER_KEEP && next.state == before) {
-                daemon->machine = next;
-                return;
+        for (size_t i = 0; i < seen->n_clients; i++) {
+                clients[i] = seen->clients[i];
+                clients[i].unit = arena_strdup(arena, seen->clients[i].unit);
+                clients[i].pod_uid = arena_strdup(arena, seen->clients[i].pod_uid);
+                clients[i].container_id = arena_strdup(arena, seen->clients[i].container_id);
+                clients[i].cgroup = arena_strdup(arena, seen->clients[i].cgroup);
+                clients[i].name_space = arena_strdup(arena, seen->clients[i].name_space);
+                clients[i].allocation = arena_strdup(arena, seen->clients[i].allocation);
         }
-        daemon->machine = next;
-        if (next.state == MPS_FAULT && (before == MPS_STARTING || before == MPS_CONFIGURING) && daemon_is_v3(daemon))
-                give_up_v3(daemon);
-        if (format) {
-                va_list args;
-                char text[sizeof(((struct error *)NULL)->text)];
+        return clients;
+}
 
-                va_start(args, format);
-                vsnprintf(text, sizeof(text), format, args);
-                va_end(args);
-                daemon_set_text(&daemon->notes.reason, xstrdup(text));
-        } else if (late) {
-                daemon_set_text(&daemon->notes.reason, xstrdup(late));
-        }
-        daemon_arm(daemon, action.timeout_ms);
-        daemon_note_state(daemon, before);
-        if (daemon_is_looking(daemon) && action.command == MPS_DO_NOTHING)
-                daemon_poll_again(daemon, before == MPS_CONFIGURING ? 0 : mps_daemon_pause(daemon->context));
-        daemon_notify(daemon, was_alive != mps_machine_is_alive(&daemon->machine));
-        daemon_carry_out(daemon, action.command);
+/* Finds the units without a limit of memory. If the settings are guessed, none is known. */
+static size_t find_unlimited(struct arena *arena, const struct mps_daemon_wanted *settings, const char *const **ret)
+{
+        const char **unlimited = ARENA_ARRAY(arena, const char *, settings->n_units);
+        size_t count = 0;
+
+        for (size_t i = 0; i < settings->n_units && !mps_guess_is(settings); i++)
+                if (!settings->units[i].limit_mib)
+                        unlimited[count++] = arena_strdup(arena, settings->units[i].uuid);
+        *ret = unlimited;
+        return count;
+}
+
+void mps_daemon_describe(const struct mps_daemon *daemon, struct arena *arena, struct mps_daemon_status *ret)
+{
+        const struct mps_daemon_wanted *settings = mps_daemon_settings(daemon);
+        const char **units = ARENA_ARRAY(arena, const char *, settings->n_units);
+        const char *reason = daemon->notes.reason ? daemon->notes.reason : default_reason(daemon->machine.state);
+
+        for (size_t i = 0; i < settings->n_units; i++)
+                units[i] = arena_strdup(arena, settings->units[i].uuid);
+        *ret = (struct mps_daemon_status){
+                .name = arena_strdup(arena, daemon->name),
+                .resource = arena_strdup(arena, settings->resource ? settings->resource : ""),
+                .units = units,
+                .n_units = settings->n_units,
+                .state = daemon->machine.state,
+                .reason = reason && daemon->machine.state != MPS_READY ? arena_strdup(arena, reason) : NULL,
+                .notice = arena_strdup(arena, daemon->notes.notice),
+                .since = daemon->notes.since,
+                .pid = mps_launch_pid(daemon->process.launch),
+                .adopted = mps_launch_is_adopted(daemon->process.launch),
+                .restarts = daemon->notes.restarts,
+                .repairs = daemon->checks.repairs,
+                .settings = daemon->process.launch && daemon->started.value.name
+                                    ? mps_daemon_digest(&daemon->started.value)
+                                    : 0,
+                .can = daemon->process.can,
+                .tier = mps_daemon_tier(daemon),
+                .threads_permille = daemon->checks.threads_permille,
+                .limit_mib = daemon->checks.limit_mib,
+                .servers = daemon->polls.seen ? copy_servers(arena, daemon->polls.seen) : NULL,
+                .n_servers = daemon->polls.seen ? daemon->polls.seen->n_servers : 0,
+                .clients = daemon->polls.seen ? copy_clients(arena, daemon->polls.seen) : NULL,
+                .n_clients = daemon->polls.seen ? daemon->polls.seen->n_clients : 0,
+                .max_clients = daemon_most_clients(daemon),
+                .has_own_shm = daemon->shm.is_own,
+                .shm = daemon->shm.is_own ? daemon->shm.watch.shm : (struct mps_shm){0},
+        };
+        ret->n_unlimited = find_unlimited(arena, settings, &ret->unlimited);
+}
+
+bool mps_daemon_poll_shm(struct mps_daemon *daemon)
+{
+        return daemon_shm_poll(&daemon->shm, mps_launch_pid(daemon->process.launch), mps_daemon_has_clients(daemon));
+}
+
+void mps_daemon_look(struct mps_daemon *daemon)
+{
+        if (daemon->polls.seen && mps_observation_drop_ended(daemon->polls.seen, daemon->context->options->system_root))
+                daemon_notify(daemon, false);
 }
 
 /* ---- requests from outside ---- */
@@ -381,15 +221,6 @@ void mps_daemon_end_draining(struct mps_daemon *daemon)
 void mps_daemon_lose(struct mps_daemon *daemon, const char *reason)
 {
         daemon_report(daemon, MPS_EVENT_LOST, "%s", reason);
-}
-
-void mps_daemon_poke(struct mps_daemon *daemon)
-{
-        if (!daemon->is_waiting || daemon->context->blocker(daemon, daemon->context->daemons))
-                return;
-        daemon->is_waiting = false;
-        daemon_arm(daemon, MPS_START_TIMEOUT_MS);
-        daemon_start(daemon);
 }
 
 /* ---- start and end ---- */
@@ -446,7 +277,7 @@ int mps_daemon_new(struct mps_daemon **ret, struct mps_daemon_context *context, 
         daemon->name = xstrdup(name);
         mps_folder_init(&daemon->folder, context->options->root, name);
         daemon->polls.journal = mps_journal_new(daemon->folder.log);
-        daemon->notes.since = now_s();
+        daemon->notes.since = (int64_t)time(NULL);
         uv_timer_init(context->options->loop, &daemon->deadline);
         uv_timer_init(context->options->loop, &daemon->turn);
         daemon->deadline.data = daemon->turn.data = daemon;
@@ -493,8 +324,7 @@ void mps_daemon_close(struct mps_daemon *daemon, void (*closed)(void *data), voi
         daemon->end.closed = closed;
         daemon->end.data = data;
         daemon_stop_preparing(daemon);
-        daemon_drop_control(daemon);
-        close_control(daemon, TAKE_PTR(daemon->fronts.requests));
+        daemon_close_controls(daemon);
         daemon->process.launch = mps_launch_forget(daemon->process.launch);
         daemon_shm_stop(&daemon->shm);
         mps_log_close(&daemon->log, closing);

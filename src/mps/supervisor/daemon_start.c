@@ -584,6 +584,15 @@ static void prepare_begin(struct mps_daemon *daemon)
         daemon_poll_again(daemon, PREPARE_MS); /* then it is too late for NVML */
 }
 
+/* Waits until mps_daemon_poke(). */
+static void wait_for_units(struct mps_daemon *daemon, const char *blocker)
+{
+        uv_timer_stop(&daemon->deadline);
+        daemon_set_text(&daemon->notes.reason,
+                xasprintf("it waits for the daemon '%s' to end, which still serves one of its units", blocker));
+        daemon_notify(daemon, false);
+}
+
 static void begin_with_other(struct mps_daemon *daemon, bool is_same)
 {
         if (!mps_folder_is_same(&daemon->folder)) {
@@ -620,7 +629,7 @@ void daemon_start(struct mps_daemon *daemon)
         blocker = context->blocker(daemon, context->daemons);
         daemon->is_waiting = blocker != NULL;
         if (blocker) {
-                daemon_wait_for_units(daemon, blocker);
+                wait_for_units(daemon, blocker);
                 return;
         }
         if (mps_daemon_find_program(context, &program, &err) < 0 ||

@@ -1,7 +1,7 @@
 /*
- * A control daemon while it is carried out: for daemon.c, which runs the state machine and its actions, daemon_start.c,
- * which starts or adopts the process, daemon_poll.c, which polls it, daemon_settings.c, which sets and checks its
- * settings, and daemon_describe.c, which reports on it.
+ * A control daemon while it is carried out: for daemon_run.c, which runs the state machine and its actions and polls
+ * the daemon, daemon_start.c, which starts or adopts the process, daemon_settings.c, which sets and checks its settings,
+ * and daemon.c, which is what others see of it.
  */
 #pragma once
 
@@ -121,18 +121,15 @@ bool daemon_is_v3(const struct mps_daemon *daemon);
 /* Replaces the control by a new one; questions to the old one get no callback. */
 int daemon_renew_control(struct mps_daemon *daemon, struct error *err) MUST_USE;
 void daemon_drop_control(struct mps_daemon *daemon);
+/* The one for others, too. */
+void daemon_close_controls(struct mps_daemon *daemon);
 
-/* daemon_poll.c */
-/* It is in a state in which it is polled. */
-bool daemon_is_looking(const struct mps_daemon *daemon);
-/* Logs lines of the daemon's lists that could not be read; once for a daemon. */
-void daemon_note_unread(struct mps_daemon *daemon, const struct dialogue_unread *unread);
 /* Schedules the next question or poll; replaces one that is scheduled. */
 void daemon_poll_again(struct mps_daemon *daemon, uint64_t ms);
 /* Asks at intervals until the first answer. */
 void daemon_ask_until_it_answers(struct mps_daemon *daemon);
-/* Waits until mps_daemon_poke(). */
-void daemon_wait_for_units(struct mps_daemon *daemon, const char *blocker);
+/* The largest number of clients on one unit; 0: unknown. */
+unsigned int daemon_most_clients(const struct mps_daemon *daemon);
 
 /* daemon_start.c */
 void daemon_start(struct mps_daemon *daemon);
@@ -148,10 +145,6 @@ bool daemon_suits(struct mps_daemon *daemon);
 void daemon_stop_preparing(struct mps_daemon *daemon);
 /* NVML has not answered in time. */
 void daemon_prepare_is_late(struct mps_daemon *daemon);
-
-/* daemon_describe.c */
-/* The largest number of clients on one unit; 0: unknown. */
-unsigned int daemon_most_clients(const struct mps_daemon *daemon);
 
 /* daemon_settings.c */
 /* Gives the daemon its settings. */

@@ -111,17 +111,17 @@ int mps_launch_adopt(struct mps_launch **ret, uv_loop_t *loop, pid_t pid, uint64
 
 pid_t mps_launch_pid(const struct mps_launch *launch)
 {
-        return launch->pid;
+        return launch ? launch->pid : 0;
 }
 
 uint64_t mps_launch_start_time(const struct mps_launch *launch)
 {
-        return launch->start_time;
+        return launch ? launch->start_time : 0;
 }
 
 bool mps_launch_is_adopted(const struct mps_launch *launch)
 {
-        return launch->pidfd >= 0;
+        return launch && launch->pidfd >= 0;
 }
 
 static void kill_child(pid_t child, void *data UNUSED)
