@@ -1,7 +1,7 @@
 /*
  * The partitions and namespaces that containers have in the daemons, and the requests to make, remove and end them.
- * allocations.c keeps those that exist equal to those that are wanted, requests.c has a request until its answer is
- * delivered, request_make.c what a daemon is asked for one container.
+ * allocations.c keeps those that exist equal to those that are wanted, requests.c has what a daemon is asked for one
+ * container.
  */
 #pragma once
 
@@ -9,10 +9,8 @@
 #include "base/io/closing.h"
 #include "mps/supervisor/daemons.h"
 
-/* Its members are for these three files. */
+/* Its members are for these two files. */
 struct mps_allocations {
-        const char *root;
-        const char *system_root; /* mps/supervisor/process.h */
         struct mps_daemons *daemons;
         struct mps_record_owner owner;
         struct list entries;
@@ -22,8 +20,8 @@ struct mps_allocations {
 };
 
 /* It is paused. */
-void mps_allocations_init(struct mps_allocations *allocations, uv_loop_t *loop, const char *root,
-        const char *system_root, struct mps_daemons *daemons, const struct mps_record_owner *owner);
+void mps_allocations_init(
+        struct mps_allocations *allocations, struct mps_daemons *daemons, const struct mps_record_owner *owner);
 /* While it is paused only requests are carried out: before all daemons that run are known, and at the end. */
 void mps_allocations_pause(struct mps_allocations *allocations, bool is_paused);
 void mps_allocations_close(struct mps_allocations *allocations, struct closing *closing);

@@ -17,7 +17,7 @@
  * client gets it. A server that does not take its settings is left alone. A namespace that does not take them is
  * reported and left as it is, since the daemon serves others.
  *
- * The limit of a cgroup's memory (memory_limits.c) and a new namespace (request_make.c) are set and read back,
+ * The limit of a cgroup's memory (memory_limits.c) and a new namespace (requests.c) are set and read back,
  * too, but apart: the one in a process with NVML, which may hang, the other for a request, which gets the error.
  */
 #include <stdio.h>

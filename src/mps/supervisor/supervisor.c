@@ -450,8 +450,7 @@ static void supervisor_init_objects(struct mps_supervisor *supervisor)
                         .changed = on_daemon_changed,
                         .data = supervisor,
                 });
-        mps_allocations_init(&supervisor->allocations, options->loop, options->root, options->system_root,
-                &supervisor->daemons, &owner);
+        mps_allocations_init(&supervisor->allocations, &supervisor->daemons, &owner);
         supervisor->modes =
                 (struct compute_modes){.nvml = supervisor->nvml, .owner = owner, .is_needed = is_unit_needed};
         mps_usages_init(&supervisor->usages, supervisor->nvml, &supervisor->daemons, &owner);
