@@ -96,7 +96,7 @@ static const struct mps_server *copy_servers(struct arena *arena, const struct m
         return servers;
 }
 
-static const struct mps_client *copy_clients(struct arena *arena, const struct mps_observation *seen)
+static struct mps_client *copy_clients(struct arena *arena, const struct mps_observation *seen)
 {
         struct mps_client *clients = ARENA_ARRAY(arena, struct mps_client, seen->n_clients);
 
@@ -125,8 +125,10 @@ static size_t find_unlimited(struct arena *arena, const struct mps_daemon_wanted
         return count;
 }
 
-void mps_daemon_describe(const struct mps_daemon *daemon, struct arena *arena, struct mps_daemon_status *ret)
+struct mps_client *mps_daemon_describe(
+        const struct mps_daemon *daemon, struct arena *arena, struct mps_daemon_status *ret)
 {
+        struct mps_client *clients = daemon->polls.seen ? copy_clients(arena, daemon->polls.seen) : NULL;
         const struct mps_daemon_wanted *settings = mps_daemon_settings(daemon);
         const char **units = ARENA_ARRAY(arena, const char *, settings->n_units);
         const char *reason = daemon->notes.reason ? daemon->notes.reason : default_reason(daemon->machine.state);
@@ -155,13 +157,14 @@ void mps_daemon_describe(const struct mps_daemon *daemon, struct arena *arena, s
                 .limit_mib = daemon->checks.limit_mib,
                 .servers = daemon->polls.seen ? copy_servers(arena, daemon->polls.seen) : NULL,
                 .n_servers = daemon->polls.seen ? daemon->polls.seen->n_servers : 0,
-                .clients = daemon->polls.seen ? copy_clients(arena, daemon->polls.seen) : NULL,
+                .clients = clients,
                 .n_clients = daemon->polls.seen ? daemon->polls.seen->n_clients : 0,
                 .max_clients = daemon_most_clients(daemon),
                 .has_own_shm = daemon->shm.is_own,
                 .shm = daemon->shm.is_own ? daemon->shm.watch.shm : (struct mps_shm){0},
         };
         ret->n_unlimited = find_unlimited(arena, settings, &ret->unlimited);
+        return clients;
 }
 
 bool mps_daemon_poll_shm(struct mps_daemon *daemon)
@@ -177,20 +180,11 @@ void mps_daemon_look(struct mps_daemon *daemon)
 
 /* ---- requests from outside ---- */
 
-static void daemon_keep_wanted(struct mps_daemon *daemon, const struct mps_daemon_wanted *wanted)
-{
-        struct arena old = daemon->wanted.arena;
-
-        daemon->wanted.arena = (struct arena)ARENA_INIT;
-        mps_daemon_wanted_copy(&daemon->wanted.value, &daemon->wanted.arena, wanted);
-        arena_done(&old);
-}
-
 void mps_daemon_want(struct mps_daemon *daemon, const struct mps_daemon_wanted *wanted)
 {
         const bool is_new = daemon->wanted.value.name && !mps_daemon_is_same(&daemon->wanted.value, wanted);
 
-        daemon_keep_wanted(daemon, wanted);
+        daemon_settings_set(&daemon->wanted, wanted);
         if (daemon->process.launch ? !daemon_suits(daemon) : is_new)
                 daemon_report(daemon, MPS_EVENT_CHANGED, "it has new settings");
         else
@@ -208,7 +202,7 @@ void mps_daemon_adopt(struct mps_daemon *daemon, const struct mps_daemon_wanted 
         bool is_same;
 
         if (wanted)
-                daemon_keep_wanted(daemon, wanted);
+                daemon_settings_set(&daemon->wanted, wanted);
         if (daemon_take_over(daemon, &is_same, &err) == DAEMON_TAKEN_OVER)
                 daemon_report(daemon, wanted && is_same ? MPS_EVENT_ADOPTED : MPS_EVENT_LEFT, NULL);
 }

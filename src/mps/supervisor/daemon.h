@@ -88,8 +88,9 @@ bool mps_daemon_holds(const struct mps_daemon *daemon, const char *uuid);
 /* False: the daemon has no process. */
 bool mps_daemon_record(const struct mps_daemon *daemon, struct mps_record_daemon *ret);
 
-/* Its status. Texts that can change are copied into |arena|, the rest is borrowed. */
-void mps_daemon_describe(const struct mps_daemon *daemon, struct arena *arena, struct mps_daemon_status *ret);
+/* Its status, in |arena|. Returns its clients, of which the caller fills in |memory|. */
+struct mps_client *mps_daemon_describe(
+        const struct mps_daemon *daemon, struct arena *arena, struct mps_daemon_status *ret);
 
 /*
  * Polls its own shared memory, if it has that, and removes what ended containers left there. True: something changed.

@@ -53,6 +53,15 @@ static bool daemon_is_looking(const struct mps_daemon *daemon)
                (machine->state == MPS_DRAINING && machine->phase == MPS_PHASE_PLAIN);
 }
 
+void daemon_settings_set(struct daemon_settings_copy *settings, const struct mps_daemon_wanted *value)
+{
+        struct daemon_settings_copy copy = {.arena = ARENA_INIT};
+
+        mps_daemon_wanted_copy(&copy.value, &copy.arena, value);
+        arena_done(&settings->arena);
+        *settings = copy;
+}
+
 /* ---- reporting ---- */
 
 void daemon_notify(struct mps_daemon *daemon, bool is_process)

@@ -24,23 +24,6 @@
 
 /* ---- adopting a running process ---- */
 
-static void daemon_start_put_units(struct strbuf *text, const struct mps_daemon_wanted *settings)
-{
-        for (size_t i = 0; i < settings->n_units; i++)
-                strbuf_printf(text, "%s%s", i ? "," : "", settings->units[i].uuid);
-}
-
-static void remember_settings(struct mps_daemon *daemon, const struct mps_daemon_wanted *settings)
-{
-        struct arena arena = ARENA_INIT;
-        struct mps_daemon_wanted copy;
-
-        mps_daemon_wanted_copy(&copy, &arena, settings);
-        arena_done(&daemon->started.arena);
-        daemon->started.arena = arena;
-        daemon->started.value = copy;
-}
-
 /* A poll in progress, and what was seen, point into the arena. */
 bool daemon_suits(struct mps_daemon *daemon)
 {
@@ -72,10 +55,10 @@ static bool adopt_process(struct mps_daemon *daemon, const struct mps_record_dae
                 return false;
         }
         if (is_known)
-                remember_settings(daemon, &process->settings);
+                daemon_settings_set(&daemon->started, &process->settings);
         else
-                remember_settings(
-                        daemon, daemon->wanted.value.name ? &daemon->wanted.value : &daemon->recorded.process.settings);
+                daemon_settings_set(&daemon->started,
+                        daemon->wanted.value.name ? &daemon->wanted.value : &daemon->recorded.process.settings);
         daemon->process.options = is_known && !mps_guess_is(&process->settings) ? process->options : options_of(pid);
         daemon->process.can = process->can;
         *ret_same = !daemon->wanted.value.name || (is_known && daemon_suits(daemon));
@@ -185,9 +168,11 @@ struct prepare {
         struct arena arena;
         struct prepare_unit *units;
         size_t n_units;
-        size_t n_asked; /* units with a request */
-        bool is_unanswered;
-        struct error err; /* why */
+        size_t n_asked;                                      /* units with a request */
+        char driver[NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE]; /* "": unknown */
+        int major;                                           /* the lowest compute capability; 0: unknown */
+        const struct prepare_unit *gone;                     /* one that cannot be used, or NULL */
+        struct error err;                                    /* why a unit has no answer; ERROR_NONE: each has one */
 };
 
 static void free_prepare(struct prepare *prepare)
@@ -280,43 +265,19 @@ static bool has_mig(const struct mps_daemon_wanted *wanted)
         return false;
 }
 
-static const char *find_driver(const struct prepare *prepare)
-{
-        for (size_t i = 0; i < prepare->n_units; i++)
-                if (prepare->units[i].facts.driver[0])
-                        return prepare->units[i].facts.driver;
-        return "";
-}
-
-/* The lowest compute capability; 0: unknown. */
-static int find_major(const struct prepare *prepare)
-{
-        int lowest = 0;
-
-        for (size_t i = 0; i < prepare->n_units; i++) {
-                const int major = prepare->units[i].facts.major;
-
-                if (major && (!lowest || major < lowest))
-                        lowest = major;
-        }
-        return lowest;
-}
-
 /*
  * Before Volta a multi-user server refuses clients of other users. Partitions need Ampere and a whole GPU
  * (plan/capability.h); once enabled, every client must use one.
  */
 static unsigned int choose_options(const struct mps_daemon *daemon, const struct prepare *prepare)
 {
-        const char *driver = find_driver(prepare);
-        const int major = find_major(prepare);
-        unsigned int can = *driver ? dialogue_capabilities(driver) : 0;
+        const unsigned int can = *prepare->driver ? dialogue_capabilities(prepare->driver) : 0;
         unsigned int chosen = 0;
 
-        if (geteuid() == 0 && major >= 7)
+        if (geteuid() == 0 && prepare->major >= 7)
                 chosen |= MPS_CAN_MULTI_USER;
-        if (major >= 8 && daemon->wanted.value.provisioning == PROVISIONING_SM && !has_mig(&daemon->wanted.value) &&
-                daemon->wanted.value.tier_limit >= MPS_TIER_PARTITION)
+        if (prepare->major >= 8 && daemon->wanted.value.provisioning == PROVISIONING_SM &&
+                !has_mig(&daemon->wanted.value) && daemon->wanted.value.tier_limit >= MPS_TIER_PARTITION)
                 chosen |= MPS_CAN_PARTITION;
         if (is_for_namespaces(daemon, chosen))
                 chosen |= MPS_CAN_NAMESPACE;
@@ -346,7 +307,8 @@ static int launch_process(struct mps_daemon *daemon, const char *program, struct
         while (context->options->environment && context->options->environment[count])
                 count++;
         environment = ARENA_ARRAY(&arena, const char *, count + 6);
-        daemon_start_put_units(&units, &daemon->wanted.value);
+        for (size_t i = 0; i < daemon->wanted.value.n_units; i++)
+                strbuf_printf(&units, "%s%s", i ? "," : "", daemon->wanted.value.units[i].uuid);
         environment[0] = arena_printf(&arena, "PATH=%s", path);
         environment[1] = arena_printf(&arena, "CUDA_VISIBLE_DEVICES=%s", units.data);
         environment[2] = arena_printf(&arena, "CUDA_MPS_PIPE_DIRECTORY=%s", daemon->folder.pipe);
@@ -377,7 +339,7 @@ static void spawn_process(struct mps_daemon *daemon)
         }
         mps_peers_follow(
                 &daemon->peers, mps_launch_pid(daemon->process.launch), mps_launch_start_time(daemon->process.launch));
-        remember_settings(daemon, &daemon->wanted.value);
+        daemon_settings_set(&daemon->started, &daemon->wanted.value);
         daemon_ask_until_it_answers(daemon);
         daemon_notify(daemon, true);
 }
@@ -502,24 +464,16 @@ static bool set_modes(struct prepare *prepare)
         return prepare->n_asked > 0;
 }
 
-static const struct prepare_unit *find_gone(const struct prepare *prepare)
-{
-        for (size_t i = 0; i < prepare->n_units; i++)
-                if (prepare->units[i].facts.has_mode < 0)
-                        return &prepare->units[i];
-        return NULL;
-}
-
 static void prepare_go_on(struct prepare *prepare)
 {
-        const struct prepare_unit *gone = find_gone(prepare);
+        const struct prepare_unit *gone = prepare->gone;
         struct mps_daemon *daemon = prepare->daemon;
         struct error err;
 
         daemon->process.options = choose_options(daemon, prepare);
         if (!gone && set_modes(prepare))
                 return;
-        if (prepare->is_unanswered)
+        if (prepare->err.kind != ERROR_NONE)
                 log_warn("no NVML: the compute mode stays as it is, and what the driver can do is not known",
                         LOG_STR("name", daemon->name), LOG_ERR(&prepare->err));
         if (gone) {
@@ -536,13 +490,19 @@ static void prepare_go_on(struct prepare *prepare)
 static void on_daemon_start_read(struct nvml_request *request, const struct error *err, struct pack *answer)
 {
         struct prepare_unit *unit = container_of(request, struct prepare_unit, request);
+        const struct unit_facts *facts = &unit->facts;
         struct prepare *prepare = unit->prepare;
 
         if (err) {
-                prepare->is_unanswered = true;
                 prepare->err = *err;
         } else {
                 PACK(answer, unit->facts);
+                if (!prepare->driver[0])
+                        memcpy(prepare->driver, facts->driver, sizeof(prepare->driver));
+                if (facts->major && (!prepare->major || facts->major < prepare->major))
+                        prepare->major = facts->major;
+                if (facts->has_mode < 0 && !prepare->gone)
+                        prepare->gone = unit;
         }
         if (has_all_answers(prepare))
                 prepare_go_on(prepare);

@@ -99,6 +99,9 @@ struct mps_daemon {
         struct daemon_end end;
 };
 
+/* |value| may be the present one. */
+void daemon_settings_set(struct daemon_settings_copy *settings, const struct mps_daemon_wanted *value);
+
 /*
  * Reports an event to the state machine and executes its action. The text becomes the reason; NULL keeps the present
  * one.

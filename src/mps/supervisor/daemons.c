@@ -61,43 +61,42 @@ struct mps_daemon *mps_daemons_remove(struct mps_daemons *daemons, size_t positi
 
 /* ---- daemons that run ---- */
 
-struct left {
-        struct mps_daemons *daemons;
-        const struct mps_wanted *wanted;
-        bool is_restoring; /* daemons on record have not been started or adopted yet */
-};
-
-static void adopt_one_left(const struct process_found *found, void *data)
+static void adopt_one_left(struct mps_daemons *daemons, const struct mps_wanted *wanted, bool is_restoring,
+        const struct process_found *found)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const struct left *left = data;
         struct mps_record_daemon process = {.pid = found->pid, .start_time = found->start_time};
-        struct mps_daemon *daemon = mps_daemons_find(left->daemons, found->name);
+        struct mps_daemon *daemon = mps_daemons_find(daemons, found->name);
         struct mps_record_daemon known;
 
         if (!mps_guess(&process.settings, &arena, found->name, found->units))
                 return;
-        if (daemon && (mps_daemon_record(daemon, &known) || !left->is_restoring)) /* else it looks itself */
+        if (daemon && (mps_daemon_record(daemon, &known) || !is_restoring)) /* else it looks itself */
                 return;
         if (!daemon)
-                daemon = daemons_add_daemon(left->daemons, found->name, &process);
+                daemon = daemons_add_daemon(daemons, found->name, &process);
         if (daemon)
-                mps_daemon_adopt(daemon, mps_wanted_find(left->wanted, found->name));
+                mps_daemon_adopt(daemon, mps_wanted_find(wanted, found->name));
 }
 
 /*
  * Adopts daemons that run and are not in the list, since the record was lost or could not be written. They keep their
- * units until they have ended, so this comes before anything starts. Those that are not wanted drain.
+ * units until they have ended, so this comes before anything starts. Those that are not wanted drain. |is_restoring|:
+ * daemons on record have not been started or adopted yet.
  */
 static void adopt_left(struct mps_daemons *daemons, const struct mps_wanted *wanted, bool is_restoring)
 {
-        const struct mps_daemon_context *context = &daemons->context;
-        struct left left = {daemons, wanted, is_restoring};
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct process_found *found;
         _free_ char *program = NULL;
         struct error err;
+        size_t n_found;
 
-        if (mps_daemon_find_program(context, &program, &err) == 0)
-                process_find_daemons(context->options->root, program, adopt_one_left, &left);
+        if (mps_daemon_find_program(&daemons->context, &program, &err) < 0)
+                return;
+        n_found = process_find_daemons(daemons->context.options->root, program, &arena, &found);
+        for (size_t i = 0; i < n_found; i++)
+                adopt_one_left(daemons, wanted, is_restoring, &found[i]);
 }
 
 /* ---- what is wanted ---- */

@@ -19,8 +19,6 @@ struct known {
 struct mps_journal {
         char *control_path;
         char *server_path;
-        struct server_log_file control_file;
-        struct server_log_file server_file;
         struct server_log control;
         struct server_log server;
         struct known *known;
@@ -157,11 +155,10 @@ static void on_journal_event(const struct server_log_event *event, void *data)
 
 /* ---- reading the logs ---- */
 
-static void journal_read_one(
-        struct mps_journal *journal, struct server_log_file *file, const char *path, struct server_log *log)
+static void journal_read_one(struct mps_journal *journal, struct server_log *log)
 {
         struct error err;
-        const int rc = server_log_poll(file, path, log, &err);
+        const int rc = server_log_poll(log, &err);
 
         if (rc < 0 && !journal->is_broken)
                 log_warn("the log of an MPS daemon cannot be read", LOG_ERR(&err));
@@ -170,8 +167,8 @@ static void journal_read_one(
 
 void mps_journal_read(struct mps_journal *journal)
 {
-        journal_read_one(journal, &journal->control_file, journal->control_path, &journal->control);
-        journal_read_one(journal, &journal->server_file, journal->server_path, &journal->server);
+        journal_read_one(journal, &journal->control);
+        journal_read_one(journal, &journal->server);
 }
 
 void mps_journal_skip(struct mps_journal *journal)
@@ -257,8 +254,8 @@ struct mps_journal *mps_journal_new(const char *log_folder)
 
         journal->control_path = xasprintf("%s/control.log", log_folder);
         journal->server_path = xasprintf("%s/server.log", log_folder);
-        server_log_init(&journal->control, on_journal_event, journal);
-        server_log_init(&journal->server, on_journal_event, journal);
+        server_log_init(&journal->control, journal->control_path, on_journal_event, journal);
+        server_log_init(&journal->server, journal->server_path, on_journal_event, journal);
         return journal;
 }
 

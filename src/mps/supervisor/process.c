@@ -373,7 +373,7 @@ static bool is_started_as_daemon(pid_t pid)
 }
 
 /* NULL: |pipe| is not <root>/<name>/pipe. */
-static char *name_of_pipe(const char *root, const char *pipe)
+static const char *name_of_pipe(struct arena *arena, const char *root, const char *pipe)
 {
         const size_t before = strlen(root) + 1;
         const size_t length = strlen(pipe);
@@ -381,37 +381,53 @@ static char *name_of_pipe(const char *root, const char *pipe)
         if (!text_starts_with(pipe, root) || length <= before + strlen("/pipe") || pipe[before - 1] != '/' ||
                 strcmp(pipe + length - strlen("/pipe"), "/pipe") != 0)
                 return NULL;
-        return xasprintf("%.*s", (int)(length - before - strlen("/pipe")), pipe + before);
+        return arena_strndup(arena, pipe + before, length - before - strlen("/pipe"));
 }
 
-void process_find_daemons(
-        const char *root, const char *program, void (*found)(const struct process_found *found, void *data), void *data)
+/* Only a daemon's environment is read, since a tenant could let the reader wait. */
+static bool process_is_daemon_of(
+        struct process_found *ret, struct arena *arena, const char *root, const char *program, pid_t pid)
 {
-        DIR *processes = opendir("/proc");
-        const struct dirent *entry;
+        _free_ char *pipe = NULL;
+        _free_ char *units = NULL;
         struct error err;
 
-        while (processes && (entry = readdir(processes))) {
-                struct process_found daemon = {.pid = (pid_t)strtol(entry->d_name, NULL, 10)};
-                _free_ char *pipe = NULL;
-                _free_ char *name = NULL;
-                _free_ char *units = NULL;
+        ret->pid = pid;
+        if (pid <= 0 || !process_is_called(pid, program) ||
+                process_check_daemon(pid, program, &ret->start_time, &err) != PROCESS_DAEMON ||
+                !is_started_as_daemon(pid))
+                return false;
+        pipe = process_variable(pid, "CUDA_MPS_PIPE_DIRECTORY");
+        units = process_variable(pid, "CUDA_VISIBLE_DEVICES");
+        ret->name = name_of_pipe(arena, root, pipe);
+        ret->units = arena_strdup(arena, units);
+        return ret->name && process_has_root(pid, root) && process_is_alive(pid, ret->start_time);
+}
 
-                /* Only a daemon's environment is read, since a tenant could let the reader wait. */
-                if (daemon.pid <= 0 || !process_is_called(daemon.pid, program) ||
-                        process_check_daemon(daemon.pid, program, &daemon.start_time, &err) != PROCESS_DAEMON ||
-                        !is_started_as_daemon(daemon.pid))
+size_t process_find_daemons(
+        const char *root, const char *program, struct arena *arena, const struct process_found **ret)
+{
+        DIR *processes = opendir("/proc");
+        struct process_found *all = NULL;
+        const struct dirent *entry;
+        size_t count = 0;
+
+        while (processes && (entry = readdir(processes))) {
+                struct process_found found;
+                struct process_found *longer;
+
+                if (!process_is_daemon_of(&found, arena, root, program, (pid_t)strtol(entry->d_name, NULL, 10)))
                         continue;
-                pipe = process_variable(daemon.pid, "CUDA_MPS_PIPE_DIRECTORY");
-                name = name_of_pipe(root, pipe);
-                units = process_variable(daemon.pid, "CUDA_VISIBLE_DEVICES");
-                daemon.name = name;
-                daemon.units = units;
-                if (name && process_has_root(daemon.pid, root) && process_is_alive(daemon.pid, daemon.start_time))
-                        found(&daemon, data);
+                longer = ARENA_ARRAY(arena, struct process_found, count + 1);
+                if (count)
+                        memcpy(longer, all, count * sizeof(*all));
+                all = longer;
+                all[count++] = found;
         }
         if (processes)
                 closedir(processes);
+        *ret = all;
+        return count;
 }
 
 /* ---- servers that a daemon left ---- */

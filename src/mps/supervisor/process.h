@@ -108,12 +108,12 @@ struct process_found {
         const char *units; /* CUDA_VISIBLE_DEVICES; "": it has none */
 };
 /*
- * Calls |found| for each control daemon of this node, as process_check_daemon() says, that was started with -f (a
- * front end is the same program) and with such a directory, and has |root|, an absolute path, where we have it. Files
- * in the directory do not count: tenants may write there.
+ * The control daemons of this node, as process_check_daemon() says, that were started with -f (a front end is the same
+ * program) and with such a directory, and have |root|, an absolute path, where we have it. Files in the directory do not
+ * count: tenants may write there. Returns how many; |*ret| is in |arena|.
  */
-void process_find_daemons(const char *root, const char *program,
-        void (*found)(const struct process_found *found, void *data), void *data);
+size_t process_find_daemons(
+        const char *root, const char *program, struct arena *arena, const struct process_found **ret);
 
 /*
  * A pidfd of |pid| if it is proven to be a server of the control daemon |daemon|, which started at |start_time|: a

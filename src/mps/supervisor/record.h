@@ -29,8 +29,6 @@ struct mps_record_daemon {
 struct mps_record_mode {
         const char *uuid;
         nvmlComputeMode_t before;
-        bool is_going_back; /* not on file: NVML is restoring it; it stays on record until that is done */
-        bool is_late;       /* not on file: NVML did not answer */
 };
 
 struct mps_record_allocation {

@@ -248,10 +248,10 @@ void server_log_feed(struct server_log *log, const char *bytes, size_t size)
         }
 }
 
-void server_log_init(
-        struct server_log *log, void (*on_event)(const struct server_log_event *event, void *data), void *data)
+void server_log_init(struct server_log *log, const char *path,
+        void (*on_event)(const struct server_log_event *event, void *data), void *data)
 {
-        *log = (struct server_log){.line = STRBUF_INIT, .on_event = on_event, .data = data};
+        *log = (struct server_log){.path = path, .line = STRBUF_INIT, .on_event = on_event, .data = data};
 }
 
 void server_log_done(struct server_log *log)
@@ -262,54 +262,56 @@ void server_log_done(struct server_log *log)
 /* ---- files ---- */
 
 /* The offset at which to continue in the file that |status| describes. */
-static off_t find_place(const struct server_log_file *file, const struct stat *status)
+static off_t find_place(const struct server_log *log, const struct stat *status)
 {
-        bool is_same = file->device == status->st_dev && file->inode == status->st_ino;
-        off_t from = is_same && file->offset <= status->st_size ? file->offset : 0;
+        const bool is_same = log->device == status->st_dev && log->inode == status->st_ino;
+        const off_t from = is_same && log->offset <= status->st_size ? log->offset : 0;
 
         return MAX(from, status->st_size - (off_t)SERVER_LOG_POLL_MAX);
 }
 
-static int read_on(int fd, off_t *offset, struct server_log *log)
+static int read_on(struct server_log *log, int fd)
 {
         size_t left = SERVER_LOG_POLL_MAX;
         char bytes[16384];
 
         while (left) {
-                ssize_t got = pread(fd, bytes, MIN(sizeof(bytes), left), *offset);
+                ssize_t got = pread(fd, bytes, MIN(sizeof(bytes), left), log->offset);
 
                 if (got < 0 && errno == EINTR)
                         continue;
                 if (got <= 0)
                         return (int)got;
                 server_log_feed(log, bytes, (size_t)got);
-                *offset += got;
+                log->offset += got;
                 left -= (size_t)got;
         }
         return 0;
 }
 
-int server_log_poll(struct server_log_file *file, const char *path, struct server_log *log, struct error *err)
+int server_log_poll(struct server_log *log, struct error *err)
 {
         /* Must not block if a tenant has put a pipe in the file's place. */
-        _close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        _close_ int fd = open(log->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         struct stat status;
         off_t offset;
 
         if (fd < 0 && errno == ENOENT)
                 return 0;
         if (fd < 0 || fstat(fd, &status) < 0)
-                return error_errno(err, errno, "open '%s'", path);
+                return error_errno(err, errno, "open '%s'", log->path);
         if (!S_ISREG(status.st_mode))
-                return error_set(err, ERROR_INVALID, "'%s' is no file", path);
-        offset = find_place(file, &status);
-        if (offset != file->offset || file->inode != status.st_ino) {
+                return error_set(err, ERROR_INVALID, "'%s' is no file", log->path);
+        offset = find_place(log, &status);
+        if (offset != log->offset || log->inode != status.st_ino) {
                 strbuf_clear(&log->line); /* what was begun belongs to something else */
                 if (offset)               /* and limits may have been logged in what is passed over */
                         log->limits = (struct server_log_limits){0};
         }
-        *file = (struct server_log_file){.device = status.st_dev, .inode = status.st_ino, .offset = offset};
-        if (read_on(fd, &file->offset, log) < 0)
-                return error_errno(err, errno, "read '%s'", path);
+        log->device = status.st_dev;
+        log->inode = status.st_ino;
+        log->offset = offset;
+        if (read_on(log, fd) < 0)
+                return error_errno(err, errno, "read '%s'", log->path);
         return 0;
 }

@@ -69,26 +69,24 @@ struct server_log_event {
 };
 
 struct server_log {
+        const char *path; /* the caller's */
+        dev_t device;     /* of the file that is read; if it was replaced or truncated, it is read from its start */
+        ino_t inode;
+        off_t offset;       /* 0: nothing read yet */
         struct strbuf line; /* begun */
         struct server_log_limits limits;
         void (*on_event)(const struct server_log_event *event, void *data);
         void *data;
 };
 
-void server_log_init(
-        struct server_log *log, void (*on_event)(const struct server_log_event *event, void *data), void *data);
+/* |path| may be NULL for a log that is only fed. */
+void server_log_init(struct server_log *log, const char *path,
+        void (*on_event)(const struct server_log_event *event, void *data), void *data);
 void server_log_done(struct server_log *log);
 void server_log_feed(struct server_log *log, const char *bytes, size_t size);
 
-/* A file that is read on. If it was replaced or truncated, it is read from its start. */
-struct server_log_file {
-        dev_t device;
-        ino_t inode;
-        off_t offset; /* 0: nothing read yet */
-};
-
 /*
- * Feeds what is new in |path|, of more than SERVER_LOG_POLL_MAX bytes only the last: a tenant can make the daemon write
- * faster than anybody reads. A file that is not there has nothing new. Anything but a regular file is an error.
+ * Feeds what is new in the file, of more than SERVER_LOG_POLL_MAX bytes only the last: a tenant can make the daemon
+ * write faster than anybody reads. A file that is not there has nothing new. Anything but a regular file is an error.
  */
-int server_log_poll(struct server_log_file *file, const char *path, struct server_log *log, struct error *err) MUST_USE;
+int server_log_poll(struct server_log *log, struct error *err) MUST_USE;

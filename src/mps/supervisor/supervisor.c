@@ -74,14 +74,13 @@ static int supervisor_write_record(struct error *err, void *data)
         struct mps_record record = {
                 .generation = supervisor->generation,
                 .wanted = supervisor->wanted,
-                .modes = supervisor->modes.items,
-                .n_modes = supervisor->modes.n_items,
         };
         _free_ char *text = NULL;
 
         record.daemons = ARENA_ARRAY(&record.arena, struct mps_record_daemon, daemons->n_items);
         for (size_t i = 0; i < daemons->n_items; i++)
                 record.n_daemons += mps_daemon_record(daemons->items[i], &record.daemons[record.n_daemons]);
+        compute_modes_fill_record(&supervisor->modes, &record);
         mps_allocations_fill_record(&supervisor->allocations, &record);
         mps_memory_limits_fill_record(&supervisor->limits, &record);
         text = mps_record_print(&record);
@@ -112,17 +111,12 @@ static void supervisor_note_change(bool is_record, void *data)
 static void describe_daemon(const struct mps_supervisor *supervisor, const struct mps_daemon *daemon,
         struct arena *arena, struct mps_daemon_status *ret)
 {
-        struct mps_client *clients;
+        struct mps_client *clients = mps_daemon_describe(daemon, arena, ret);
 
-        mps_daemon_describe(daemon, arena, ret);
         mps_allocations_describe(&supervisor->allocations, arena, ret);
         mps_memory_limits_describe(&supervisor->limits, arena, ret);
-        clients = ARENA_ARRAY(arena, struct mps_client, ret->n_clients);
-        for (size_t i = 0; i < ret->n_clients; i++) {
-                clients[i] = ret->clients[i];
+        for (size_t i = 0; i < ret->n_clients; i++)
                 clients[i].memory = mps_usages_memory(&supervisor->usages, clients[i].unit, clients[i].pid);
-        }
-        ret->clients = clients;
 }
 
 static struct mps_status *make_status(const struct mps_supervisor *supervisor)
@@ -451,8 +445,7 @@ static void supervisor_init_objects(struct mps_supervisor *supervisor)
                         .data = supervisor,
                 });
         mps_allocations_init(&supervisor->allocations, &supervisor->daemons, &owner);
-        supervisor->modes =
-                (struct compute_modes){.nvml = supervisor->nvml, .owner = owner, .is_needed = is_unit_needed};
+        compute_modes_init(&supervisor->modes, supervisor->nvml, &owner, is_unit_needed);
         mps_usages_init(&supervisor->usages, supervisor->nvml, &supervisor->daemons, &owner);
         mps_memory_limits_init(&supervisor->limits, supervisor->nvml, options->system_root, &owner);
         supervisor->record_path = xasprintf("%s/" MPS_RECORD_FILE, options->root);

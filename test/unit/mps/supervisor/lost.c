@@ -208,15 +208,18 @@ struct finds {
         pid_t b;
 };
 
-static void note_find(const struct process_found *found, void *data)
+static void find(struct rig *rig, const char *root, const char *program, struct finds *finds)
 {
-        struct finds *finds = data;
+        const struct process_found *found;
+        const size_t count = process_find_daemons(root, program, &rig->arena, &found);
 
-        finds->count++;
-        if (strcmp(found->name, GPU_A) == 0 && strcmp(found->units, GPU_A) == 0)
-                finds->a = found->pid;
-        if (strcmp(found->name, GPU_B) == 0 && strcmp(found->units, GPU_B) == 0)
-                finds->b = found->pid;
+        for (size_t i = 0; i < count; i++) {
+                finds->count++;
+                if (strcmp(found[i].name, GPU_A) == 0 && strcmp(found[i].units, GPU_A) == 0)
+                        finds->a = found[i].pid;
+                if (strcmp(found[i].name, GPU_B) == 0 && strcmp(found[i].units, GPU_B) == 0)
+                        finds->b = found[i].pid;
+        }
 }
 
 /* Runs |program| with the pipe directory of a daemon and an input that does not end; |*ret_input|: its end. */
@@ -262,14 +265,14 @@ static void test_a_daemon_is_known_by_program_directory_and_argument_together(vo
         others[1] = run_there(rig, "/bin/cat", "other", "-", &inputs[1]);
         for (size_t i = 0; i < ARRAY_SIZE(others); i++)
                 rig_wait(rig, runs_as, &others[i], "it runs");
-        process_find_daemons(rig->mps, rig->control, note_find, &finds);
+        find(rig, rig->mps, rig->control, &finds);
         assert_int_equal(finds.count, 2);
         assert_int_equal(finds.a, rig_status(rig, GPU_A)->pid);
         assert_int_equal(finds.b, rig_status(rig, GPU_B)->pid);
         finds = (struct finds){0};
-        process_find_daemons("/bin", "/bin/cat", note_find, &finds);
-        process_find_daemons(rig->root, rig->control, note_find, &finds); /* "mps/<name>" */
-        process_find_daemons(rig_path(rig, "%s/m", rig->root), rig->control, note_find, &finds);
+        find(rig, "/bin", "/bin/cat", &finds);
+        find(rig, rig->root, rig->control, &finds); /* "mps/<name>" */
+        find(rig, rig_path(rig, "%s/m", rig->root), rig->control, &finds);
         assert_true(finds.count == 2 && !finds.a && !finds.b);
         for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
                 assert_int_not_equal(process_start_time("", others[i]), 0);

@@ -54,19 +54,23 @@ char *process_variable(pid_t pid UNUSED, const char *variable)
         return xstrdup(strcmp(variable, "CUDA_VISIBLE_DEVICES") == 0 && of_lock ? of_lock->units : "");
 }
 
-void process_find_daemons(const char *root, const char *program UNUSED,
-        void (*found)(const struct process_found *found, void *data), void *data)
+size_t process_find_daemons(
+        const char *root, const char *program UNUSED, struct arena *arena, const struct process_found **ret)
 {
+        struct process_found *found = ARENA_ARRAY(arena, struct process_found, daemons.n_all);
+        size_t count = 0;
+
         for (size_t i = 0; i < daemons.n_all; i++) {
                 const struct model_daemon *daemon = &daemons.all[i];
-                char name[96];
+                const char *name = daemon->pipe + strlen(root) + 1;
 
-                if (!daemon->is_alive)
-                        continue;
-                snprintf(name, sizeof(name), "%s", daemon->pipe + strlen(root) + 1);
-                *strrchr(name, '/') = '\0';
-                found(&(struct process_found){getpid(), daemon->start_time, name, daemon->units}, data);
+                if (daemon->is_alive)
+                        found[count++] = (struct process_found){getpid(), daemon->start_time,
+                                arena_strndup(arena, name, (size_t)(strrchr(name, '/') - name)),
+                                arena_strdup(arena, daemon->units)};
         }
+        *ret = found;
+        return count;
 }
 
 bool process_has_variable(pid_t pid UNUSED, const char *variable, const char *value)
