@@ -7,7 +7,7 @@
 
 #include "base/list.h"
 #include "base/io/closing.h"
-#include "mps/supervisor/daemons.h"
+#include "mps/supervisor/daemon.h"
 
 /* Its members are for these two files. */
 struct mps_allocations {

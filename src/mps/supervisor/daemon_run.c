@@ -12,7 +12,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "mps/control/dialogue_v3.h"
+#include "mps/control/dialogue.h"
 #include "mps/supervisor/process.h"
 
 #define DRIFT_POLLS 150U /* five minutes with the default interval */

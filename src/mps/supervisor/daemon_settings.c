@@ -28,7 +28,6 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "mps/control/dialogue.h"
-#include "mps/control/dialogue_v3.h"
 #include "mps/supervisor/daemon_state.h"
 #include "mps/supervisor/setting.h"
 
@@ -357,7 +356,7 @@ static void on_chunks(const struct error *err, const char *answer, void *data)
 }
 
 /*
- * Asks first which partitions the daemon can make, and then for its settings: daemon_poll.c compares the answer with
+ * Asks first which partitions the daemon can make, and then for its settings: daemon_run.c compares the answer with
  * what is needed.
  */
 static void settings_begin(struct settings *settings)

@@ -6,7 +6,6 @@
 #include "base/alloc.h"
 #include "base/text.h"
 #include "mps/control/dialogue.h"
-#include "mps/control/dialogue_v3.h"
 #include "mps/supervisor/process.h"
 
 struct mps_observation *mps_observation_free(struct mps_observation *observation)

@@ -11,7 +11,6 @@
 
 #include "base/text.h"
 #include "mps/control/dialogue.h"
-#include "mps/control/dialogue_v3.h"
 
 #define SOCKET "control"
 
@@ -153,12 +152,12 @@ static void on_namespace_answer(const struct error *err, const char *answer, voi
 
 static void namespace_ask(struct request *request)
 {
-        const char *command = request->limits[0].set;
+        const char *command = request->making.limits[0].set;
 
-        if (request->step == STEP_CREATE)
+        if (request->making.step == STEP_CREATE)
                 command = dialogue_v3_namespace_create(&request->arena, own_server(request), request->wanted.id);
-        if (request->step >= STEP_READ_BACK)
-                command = request->limits[request->step - STEP_READ_BACK].get;
+        if (request->making.step >= STEP_READ_BACK)
+                command = request->making.limits[request->making.step - STEP_READ_BACK].get;
         mps_control_run(request->control, command, on_namespace_answer, request);
 }
 
@@ -168,11 +167,12 @@ static bool namespace_has_failed(
 {
         if (err) {
                 *ret = request->err.kind == ERROR_NONE ? *err : request->err;
-                return request->step != STEP_CREATE || err->kind != ERROR_UNAVAILABLE;
+                return request->making.step != STEP_CREATE || err->kind != ERROR_UNAVAILABLE;
         }
-        if (request->step < STEP_READ_BACK)
+        if (request->making.step < STEP_READ_BACK)
                 return false;
-        if (mps_setting_check(&request->limits[request->step - STEP_READ_BACK], answer, true, ret) == MPS_SETTING_SAME)
+        if (mps_setting_check(&request->making.limits[request->making.step - STEP_READ_BACK], answer, true, ret) ==
+                MPS_SETTING_SAME)
                 return false;
         error_raise_prefix(ret, "MPS namespace '%s'", request->wanted.id);
         return true;
@@ -190,7 +190,7 @@ static void on_namespace_answer(const struct error *err, const char *answer, voi
         }
         if (err)
                 request->err = problem;
-        if (++request->step < STEP_READ_BACK + request->n_limits) {
+        if (++request->making.step < STEP_READ_BACK + request->making.n_limits) {
                 namespace_ask(request);
                 return;
         }
@@ -216,8 +216,8 @@ static void make_namespace(struct request *request)
         } else if (!wanted->threads_permille && !wanted->limit_mib) {
                 request_fail(request, ERROR_INVALID, "is asked for a namespace without a limit", wanted->daemon);
         } else {
-                request->n_limits =
-                        mps_setting_v3_new_namespace(request->limits, &request->arena, server, &request->wanted);
+                request->making.n_limits =
+                        mps_setting_v3_new_namespace(request->making.limits, &request->arena, server, &request->wanted);
                 namespace_ask(request);
         }
 }

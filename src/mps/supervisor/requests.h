@@ -23,11 +23,13 @@ struct request {
         struct mps_allocation allocation;
 
         struct mps_allocation_request wanted; /* release: only |id| */
-        struct mps_setting limits[2];         /* of a namespace that is being made */
-        size_t n_limits;
-        unsigned int step; /* of that */
-        const char *said;  /* release of a partition: what the daemon answered to its removal */
-        pid_t client;      /* terminate */
+        struct {
+                struct mps_setting limits[2];
+                size_t n_limits;
+                unsigned int step;
+        } making;         /* a namespace */
+        const char *said; /* release of a partition: what the daemon answered to its removal */
+        pid_t client;     /* terminate */
         const char *container_id;
         struct mps_poll *poll;
         mps_granted_fn *granted;

@@ -9,7 +9,7 @@
 
 #include "base/list.h"
 #include "gpu/nvml_pool.h"
-#include "mps/supervisor/daemons.h"
+#include "mps/supervisor/daemon.h"
 
 #define MPS_USAGE_FRESH_MS INT64_C(10000)
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mps/supervisor/server_log.h"
+#include "mps/supervisor/journal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -10,7 +10,6 @@
 
 #include "base/alloc.h"
 #include "mps/supervisor/journal.h"
-#include "mps/supervisor/server_log.h"
 
 /* Events as text: "kind source pid …". */
 struct fixture {
