@@ -45,18 +45,13 @@ struct mps_link {
         uint64_t retry_ms;
         uv_timer_t ping;
         struct list requests;
-        uv_timer_t due; /* of the first of them */
-        char *apply;    /* the line sent last; NULL: no wanted daemons yet */
+        uv_timer_t due;            /* of the first of them */
+        char *apply;               /* the line sent last; NULL: no wanted daemons yet */
+        struct mps_request wanted; /* what |apply| says */
         struct arena wanted_arena;
-        struct mps_wanted wanted;
+        struct mps_allocation_request *held; /* |wanted.allocations| */
         struct arena held_arena;
-        struct mps_holder *holders;
-        size_t n_holders;
         struct arena holders_arena;
-        struct mps_allocation_request *held;
-        size_t n_held;
-        bool has_held;
-        uint64_t generation;
         char *reason; /* the last reason reported; NULL: none since the last status */
 
         struct mps_external *external;
@@ -92,7 +87,7 @@ static void link_send_status(struct mps_link *link, struct mps_status *status)
 {
         free(TAKE_PTR(link->reason));
         if (link->has_own_plan)
-                status->generation = link->generation;
+                status->generation = link->wanted.generation;
         replace_status(link, status, NULL);
 }
 
@@ -242,21 +237,21 @@ static void link_remember(struct mps_link *link, const struct mps_allocation_req
 {
         struct mps_allocation_request *held;
 
-        if (!link->has_held || link->n_held == MPS_HOLD_MAX) {
-                link->has_held = false;
+        if (!link->wanted.has_allocations || link->wanted.n_allocations == MPS_HOLD_MAX) {
+                link->wanted.has_allocations = false;
                 return;
         }
-        held = ARENA_ARRAY(&link->held_arena, struct mps_allocation_request, link->n_held + 1);
-        memcpy(held, link->held, link->n_held * sizeof(*held));
-        mps_allocation_request_copy(&held[link->n_held++], &link->held_arena, request);
-        link->held = held;
+        held = ARENA_ARRAY(&link->held_arena, struct mps_allocation_request, link->wanted.n_allocations + 1);
+        memcpy(held, link->held, link->wanted.n_allocations * sizeof(*held));
+        mps_allocation_request_copy(&held[link->wanted.n_allocations++], &link->held_arena, request);
+        link->wanted.allocations = link->held = held;
 }
 
 static void link_forget(struct mps_link *link, const char *id)
 {
-        for (size_t i = link->n_held; i > 0; i--)
+        for (size_t i = link->wanted.n_allocations; i > 0; i--)
                 if (strcmp(link->held[i - 1].id, id) == 0)
-                        link->held[i - 1] = link->held[--link->n_held];
+                        link->held[i - 1] = link->held[--link->wanted.n_allocations];
 }
 
 void mps_link_allocation(
@@ -368,7 +363,7 @@ static void note_own_plan(struct mps_link *link, const struct error *err)
         link->has_own_plan = true;
         if (!link->reported)
                 return;
-        link->reported->generation = link->generation;
+        link->reported->generation = link->wanted.generation;
         link->options.on_status(link->reported, NULL, link->options.data);
 }
 
@@ -407,16 +402,7 @@ static void on_link_line(const char *line, size_t length, void *data)
 /* |always|: send the line even if it is the same as the last one. */
 static void send_apply(struct mps_link *link, bool always)
 {
-        const struct mps_request request = {.kind = MPS_REQUEST_APPLY,
-                .id = APPLY_ID,
-                .generation = link->generation,
-                .wanted = link->wanted,
-                .has_allocations = link->has_held,
-                .allocations = link->held,
-                .n_allocations = link->n_held,
-                .holders = link->holders,
-                .n_holders = link->n_holders};
-        char *line = mps_request_write(&request);
+        char *line = mps_request_write(&link->wanted);
         const bool is_new = always || !link->apply || strcmp(line, link->apply) != 0;
 
         free(link->apply);
@@ -482,9 +468,9 @@ void mps_link_apply(struct mps_link *link, const struct mps_wanted *wanted, uint
         mps_external_stop(link->external);
         arena_done(&link->wanted_arena);
         link->wanted_arena = arena;
-        link->wanted = (struct mps_wanted){daemons, wanted->n_daemons, wanted->ends_clients};
-        link->generation = generation;
-        mps_external_want(link->external, &link->wanted, generation);
+        link->wanted.wanted = (struct mps_wanted){daemons, wanted->n_daemons, wanted->ends_clients};
+        link->wanted.generation = generation;
+        mps_external_want(link->external, &link->wanted.wanted, generation);
         send_apply(link, true);
         if (!link->lines)
                 uv_timer_start(&link->retry, on_link_retry, 0, 0);
@@ -494,10 +480,11 @@ void mps_link_hold(struct mps_link *link, const struct mps_allocation_request *a
 {
         struct arena arena = ARENA_INIT;
 
-        link->has_held = allocations && n_allocations <= MPS_HOLD_MAX;
-        link->n_held = link->has_held ? n_allocations : 0;
-        link->held = ARENA_ARRAY(&arena, struct mps_allocation_request, link->n_held);
-        for (size_t i = 0; i < link->n_held; i++)
+        link->wanted.has_allocations = allocations && n_allocations <= MPS_HOLD_MAX;
+        link->wanted.n_allocations = link->wanted.has_allocations ? n_allocations : 0;
+        link->wanted.allocations = link->held =
+                ARENA_ARRAY(&arena, struct mps_allocation_request, link->wanted.n_allocations);
+        for (size_t i = 0; i < link->wanted.n_allocations; i++)
                 mps_allocation_request_copy(&link->held[i], &arena, &allocations[i]);
         arena_done(&link->held_arena);
         link->held_arena = arena;
@@ -509,8 +496,8 @@ void mps_link_name_holders(struct mps_link *link, const struct mps_holder *holde
 {
         struct arena arena = ARENA_INIT;
 
-        link->n_holders = MIN(n_holders, MPS_HOLD_MAX);
-        link->holders = mps_holders_copy(&arena, holders, link->n_holders);
+        link->wanted.n_holders = MIN(n_holders, MPS_HOLD_MAX);
+        link->wanted.holders = mps_holders_copy(&arena, holders, link->wanted.n_holders);
         arena_done(&link->holders_arena);
         link->holders_arena = arena;
         if (link->apply)
@@ -568,6 +555,7 @@ int mps_link_new(struct mps_link **ret, const struct mps_link_options *options, 
         link->socket = xasprintf("%s/" MPS_SOCKET, options->directory);
         link->external = mps_external_new(&external);
         link->last_id = APPLY_ID;
+        link->wanted = (struct mps_request){.kind = MPS_REQUEST_APPLY, .id = APPLY_ID};
         uv_timer_init(link->loop, &link->retry);
         uv_timer_init(link->loop, &link->ping);
         uv_timer_init(link->loop, &link->due);

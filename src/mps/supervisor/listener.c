@@ -47,7 +47,6 @@ struct call {
         struct list in_client;
         struct client *client; /* NULL: gone */
         uint64_t id;
-        struct arena arena; /* id of the request */
 };
 
 /* ---- answers ---- */
@@ -78,7 +77,6 @@ static void end_call(struct call *call, const struct error *err, const struct mp
                 call->client->n_calls--;
         }
         list_remove(&call->in_client);
-        arena_done(&call->arena);
         free(call);
 }
 
@@ -92,15 +90,12 @@ static void on_granted(const struct error *err, const struct mps_allocation *all
         end_call(data, err, allocation);
 }
 
-/* Takes the request's arena. */
-static struct call *new_call(struct client *client, uint64_t id, struct arena *arena)
+static struct call *new_call(struct client *client, uint64_t id)
 {
         struct call *call = xcalloc(1, sizeof(*call));
 
         call->client = client;
         call->id = id;
-        call->arena = *arena;
-        *arena = (struct arena)ARENA_INIT;
         list_append(&client->calls, &call->in_client);
         client->n_calls++;
         return call;
@@ -178,7 +173,7 @@ static void listener_look(struct client *client)
 }
 
 /* Requests that the supervisor answers later, though its callback may come at once. */
-static void call_supervisor(struct client *client, const struct mps_request *request, struct arena *arena)
+static void call_supervisor(struct client *client, const struct mps_request *request)
 {
         struct mps_allocations *allocations = mps_supervisor_allocations(client->listener->supervisor);
         struct error err;
@@ -190,7 +185,7 @@ static void call_supervisor(struct client *client, const struct mps_request *req
                 send_answer(client, request->id, &err, NULL);
                 return;
         }
-        call = new_call(client, request->id, arena);
+        call = new_call(client, request->id);
         if (request->kind == MPS_REQUEST_ALLOCATION)
                 mps_allocations_make(allocations, &request->allocation, on_granted, call);
         else if (request->kind == MPS_REQUEST_RELEASE)
@@ -200,7 +195,7 @@ static void call_supervisor(struct client *client, const struct mps_request *req
                         allocations, request->daemon, request->client, request->container_id, on_listener_done, call);
 }
 
-static void listener_carry_out(struct client *client, const struct mps_request *request, struct arena *arena)
+static void listener_carry_out(struct client *client, const struct mps_request *request)
 {
         switch (request->kind) {
         case MPS_REQUEST_WATCH:
@@ -218,7 +213,7 @@ static void listener_carry_out(struct client *client, const struct mps_request *
         case MPS_REQUEST_ALLOCATION:
         case MPS_REQUEST_RELEASE:
         case MPS_REQUEST_TERMINATE:
-                call_supervisor(client, request, arena);
+                call_supervisor(client, request);
                 break;
         }
 }
@@ -250,7 +245,7 @@ static void on_listener_line(const char *line, size_t length, void *data)
                 log_warn("a connection to the MPS socket is closed", LOG_ERR(&err));
                 drop_client(client);
         } else {
-                listener_carry_out(client, &request, &arena);
+                listener_carry_out(client, &request);
         }
         arena_done(&arena);
 }

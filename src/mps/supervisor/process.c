@@ -105,17 +105,12 @@ uint64_t process_start_time(const char *root, pid_t pid)
 static uid_t read_uid(int folder)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
-        char number[16] = "";
         const char *at;
-        uint64_t value;
+        uid_t uid;
 
         read_start(folder, "status", 8192, &text);
         at = strstr(text.data, "\nUid:\t"); /* the kernel escapes line breaks of the name in the first line */
-        at = at ? strchr(at + strlen("\nUid:\t"), '\t') : NULL;
-        if (!at || strcspn(at + 1, "\t\n") >= sizeof(number))
-                return (uid_t)-1;
-        memcpy(number, at + 1, strcspn(at + 1, "\t\n"));
-        return text_to_uint(number, UINT32_MAX, &value) ? (uid_t)value : (uid_t)-1;
+        return at && sscanf(at, "\nUid:\t%*u\t%u", &uid) == 1 ? uid : (uid_t)-1; /* NOLINT(cert-err34-c) */
 }
 
 static uint64_t process_read_namespace(int folder)

@@ -40,7 +40,11 @@ struct mps_allocations *mps_supervisor_allocations(struct mps_supervisor *superv
 void mps_allocations_make(struct mps_allocations *allocations UNUSED, const struct mps_allocation_request *request,
         mps_granted_fn *done, void *data)
 {
+        static char id[65];
+
+        snprintf(id, sizeof(id), "%s", request->id);
         fakes.granted = *request;
+        fakes.granted.id = id;
         fakes.on_granted = done;
         fakes.data = data;
 }
