@@ -35,7 +35,6 @@ struct request {
 };
 
 struct mps_link {
-        uv_loop_t *loop;
         struct mps_link_options options;
         char *socket;
         struct lines *lines; /* NULL: not connected */
@@ -67,7 +66,7 @@ struct mps_link {
 
 static uint64_t link_now_ms(const struct mps_link *link)
 {
-        return uv_now(link->loop);
+        return uv_now(link->options.loop);
 }
 
 /* ---- reporting ---- */
@@ -439,7 +438,7 @@ static void on_link_retry(uv_timer_t *timer)
         };
         struct error err;
 
-        if (lines_connect(&link->lines, link->loop, link->socket, &options, &err) == 0) {
+        if (lines_connect(&link->lines, link->options.loop, link->socket, &options, &err) == 0) {
                 connected(link);
                 return;
         }
@@ -550,15 +549,14 @@ int mps_link_new(struct mps_link **ret, const struct mps_link_options *options, 
                         "the MPS directory '%s' is too long: a socket's path has at most %zu bytes", options->directory,
                         SOCKET_PATH_MAX - 1);
         external.data = link = xcalloc(1, sizeof(*link));
-        link->loop = options->loop;
         link->options = *options;
         link->socket = xasprintf("%s/" MPS_SOCKET, options->directory);
         link->external = mps_external_new(&external);
         link->last_id = APPLY_ID;
         link->wanted = (struct mps_request){.kind = MPS_REQUEST_APPLY, .id = APPLY_ID};
-        uv_timer_init(link->loop, &link->retry);
-        uv_timer_init(link->loop, &link->ping);
-        uv_timer_init(link->loop, &link->due);
+        uv_timer_init(link->options.loop, &link->retry);
+        uv_timer_init(link->options.loop, &link->ping);
+        uv_timer_init(link->options.loop, &link->due);
         list_init(&link->requests);
         uv_timer_start(&link->retry, on_link_retry, 0, 0);
         *ret = link;

@@ -520,28 +520,24 @@ static void kill_process(struct mps_daemon *daemon)
                 daemon_report(daemon, MPS_EVENT_EXITED, NULL);
 }
 
-static void daemon_quit(struct mps_daemon *daemon, const char *command)
+bool daemon_can_be_asked(struct mps_daemon *daemon)
 {
         struct error err;
+        const int rc = daemon_renew_control(daemon, &err);
 
-        if (daemon_renew_control(daemon, &err) < 0) {
+        if (rc < 0)
                 daemon_report(daemon, MPS_EVENT_SILENT, "%s", err.text);
+        return rc == 0;
+}
+
+static void daemon_quit(struct mps_daemon *daemon, const char *command)
+{
+        if (!daemon_can_be_asked(daemon))
                 return;
-        }
         if (daemon_is_v3(daemon))
                 mps_control_run(daemon->fronts.control, DIALOGUE_V3_QUIT, ignore_answer, NULL);
         else
                 mps_control_ask(daemon->fronts.control, command, ignore_answer, NULL);
-}
-
-static void daemon_drain(struct mps_daemon *daemon)
-{
-        struct error err;
-
-        if (daemon_renew_control(daemon, &err) < 0)
-                daemon_report(daemon, MPS_EVENT_SILENT, "%s", err.text);
-        else
-                daemon_poll_again(daemon, 0);
 }
 
 static void forget_process(struct mps_daemon *daemon)
@@ -567,7 +563,8 @@ static void daemon_carry_out(struct mps_daemon *daemon, enum mps_command command
                 daemon_configure(daemon);
                 break;
         case MPS_DO_DRAIN:
-                daemon_drain(daemon);
+                if (daemon_can_be_asked(daemon))
+                        daemon_poll_again(daemon, 0);
                 break;
         case MPS_DO_QUIT:
                 daemon_quit(daemon, "quit");

@@ -402,12 +402,9 @@ static void on_probe(const struct error *err, const char *answer, void *data)
 void daemon_configure(struct mps_daemon *daemon)
 {
         struct settings *settings;
-        struct error err;
 
-        if (daemon_renew_control(daemon, &err) < 0) {
-                daemon_report(daemon, MPS_EVENT_SILENT, "%s", err.text);
+        if (!daemon_can_be_asked(daemon))
                 return;
-        }
         settings = settings_new(daemon, true, daemon->started.value.n_units + 3);
         if (daemon_is_v3(daemon)) {
                 const char *server = dialogue_v3_own_server(&settings->arena, geteuid());

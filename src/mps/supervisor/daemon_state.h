@@ -123,6 +123,8 @@ bool daemon_is_v3(const struct mps_daemon *daemon);
 
 /* Replaces the control by a new one; questions to the old one get no callback. */
 int daemon_renew_control(struct mps_daemon *daemon, struct error *err) MUST_USE;
+/* The same; false: it failed, which is reported as silence. */
+bool daemon_can_be_asked(struct mps_daemon *daemon);
 void daemon_drop_control(struct mps_daemon *daemon);
 /* The one for others, too. */
 void daemon_close_controls(struct mps_daemon *daemon);

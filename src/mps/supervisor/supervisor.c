@@ -32,7 +32,7 @@ enum supervisor_phase { SUPERVISOR_OPEN, SUPERVISOR_CLOSING, SUPERVISOR_LEAVING,
 
 struct mps_supervisor {
         struct mps_supervisor_options options;
-        char *record_path;
+        struct arena texts; /* copies of the options */
         struct nvml_pool *nvml;
         struct mps_daemons daemons;
         struct mps_allocations allocations;
@@ -408,23 +408,20 @@ static void raise_file_limit(void)
                         LOG_UINT("needed", FILES_MIN));
 }
 
-static void supervisor_take_options(struct mps_supervisor *supervisor, const struct mps_supervisor_options *options)
+static void supervisor_copy_options(struct mps_supervisor *supervisor, const struct mps_supervisor_options *options)
 {
-        struct mps_supervisor_options *own = &supervisor->options;
+        struct mps_supervisor_options *copy = &supervisor->options;
+        struct arena *texts = &supervisor->texts;
+        const char *path = options->path ? options->path : getenv("PATH");
 
-        *own = *options;
-        if (!own->path)
-                own->path = getenv("PATH");
-        if (!own->path || !*own->path)
-                own->path = DEFAULT_PATH;
-        if (!own->driver_root)
-                own->driver_root = "";
-        if (!own->system_root)
-                own->system_root = "";
-        if (!own->poll_ms)
-                own->poll_ms = POLL_MS;
-        if (own->enter_shm && !mps_shm_mounts_are_seen(own->root))
-                own->enter_shm = NULL;
+        *copy = *options;
+        copy->root = arena_strdup(texts, options->root);
+        copy->control = arena_strdup(texts, options->control);
+        copy->path = arena_strdup(texts, path && *path ? path : DEFAULT_PATH);
+        copy->driver_root = arena_strdup(texts, options->driver_root ? options->driver_root : "");
+        copy->system_root = arena_strdup(texts, options->system_root ? options->system_root : "");
+        copy->poll_ms = options->poll_ms ? options->poll_ms : POLL_MS;
+        copy->enter_shm = options->enter_shm && mps_shm_mounts_are_seen(options->root) ? options->enter_shm : NULL;
 }
 
 static void supervisor_init_objects(struct mps_supervisor *supervisor)
@@ -448,9 +445,8 @@ static void supervisor_init_objects(struct mps_supervisor *supervisor)
         compute_modes_init(&supervisor->modes, supervisor->nvml, &owner, is_unit_needed);
         mps_usages_init(&supervisor->usages, supervisor->nvml, &supervisor->daemons, &owner);
         mps_memory_limits_init(&supervisor->limits, supervisor->nvml, options->system_root, &owner);
-        supervisor->record_path = xasprintf("%s/" MPS_RECORD_FILE, options->root);
         record_file_init(&supervisor->record, options->loop,
-                &(struct record_file_options){supervisor->record_path,
+                &(struct record_file_options){arena_printf(&supervisor->texts, "%s/" MPS_RECORD_FILE, options->root),
                         "the supervisor's record cannot be written, will try again: until then a crash may restart "
                         "daemons",
                         write_record_again, supervisor});
@@ -483,7 +479,7 @@ struct mps_supervisor *mps_supervisor_new(const struct mps_supervisor_options *o
         struct mps_supervisor *supervisor = xcalloc(1, sizeof(*supervisor));
         _free_ char *shm = xasprintf("%s/" MPS_SHM_NAME, options->root);
 
-        supervisor_take_options(supervisor, options);
+        supervisor_copy_options(supervisor, options);
         mps_folder_label(shm);
         supervisor->nvml = nvml_pool_new(&(struct nvml_pool_options){.loop = options->loop,
                 .name = "mps-nvml",
@@ -518,7 +514,7 @@ static void free_supervisor(void *data)
         mps_status_free(supervisor->status);
         arena_done(&supervisor->wanted_arena);
         arena_done(&supervisor->holders_arena);
-        free(supervisor->record_path);
+        arena_done(&supervisor->texts);
         free(supervisor);
         if (closed)
                 closed(leaves_modes, closed_data);

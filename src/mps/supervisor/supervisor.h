@@ -35,7 +35,7 @@
 struct mps_allocations;
 struct mps_supervisor;
 
-/* Texts and lists stay the caller's as long as the supervisor is there. */
+/* Texts are copied; |environment| and |enter_shm| stay the caller's as long as the supervisor is there. */
 struct mps_supervisor_options {
         uv_loop_t *loop;
         const char *root;               /* the MPS root as mounted here */
