@@ -21,8 +21,8 @@
 #define APPLY_ID UINT64_C(1) /* one id for all, so that the stored line can be sent again unchanged */
 
 /*
- * A request that waits for its answer: it is answered once, from the loop, as the supervisor answers, with an error when
- * the connection ends or the deadline passes, or with what is known without asking.
+ * A request that waits for its answer: it is answered once, from the loop, as the supervisor answers, with an error
+ * when the connection ends or the deadline passes, or with what is known without asking.
  */
 struct request {
         struct list in_link;

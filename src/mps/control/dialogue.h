@@ -1,6 +1,6 @@
 /*
- * The commands to an MPS control daemon, and the parsers of its answers: in the interface that all releases have (v2: one
- * line per command), and in that of r615 and newer (v3: `nvidia-cuda-mps-control <module> <verb> …`). Pure text: no
+ * The commands to an MPS control daemon, and the parsers of its answers: in the interface that all releases have (v2:
+ * one line per command), and in that of r615 and newer (v3: `nvidia-cuda-mps-control <module> <verb> …`). Pure text: no
  * process, no time.
  *
  * Every parser accepts any output of a broken or hostile daemon: numbers out of range, endless lines, text instead of

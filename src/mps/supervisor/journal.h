@@ -3,8 +3,8 @@
  * of another user's server, what limits a server allowed a client, and why a server does not start. The facts are kept
  * from poll to poll. It reads files and decides nothing.
  *
- * Every process that reaches the control socket can write such lines into the logs. So
- * these facts only explain, and fill in what no other source has. They are never a reason to end a process.
+ * Every process that reaches the control socket can write such lines into the logs. So these facts only explain, and
+ * fill in what no other source has. They are never a reason to end a process.
  */
 #pragma once
 
@@ -38,7 +38,7 @@ bool mps_journal_names(struct mps_journal *journal, pid_t pid);
 
 /*
  * Parses what MPS daemons and servers write into control.log and server.log: bytes in pieces go in, events come out.
- * Pure.
+ * Pure but for server_log_poll().
  *
  * Lines look like "[2026-11-20 10:06:00.123 Server 4711] Active Threads Percentage set to 33.0", in local time. The
  * texts are those of 460 to 580 (recorded: test/fixtures/recorded/mps) and of newer ones (posts of users); unknown

@@ -109,8 +109,8 @@ struct process_found {
 };
 /*
  * The control daemons of this node, as process_check_daemon() says, that were started with -f (a front end is the same
- * program) and with such a directory, and have |root|, an absolute path, where we have it. Files in the directory do not
- * count: tenants may write there. Returns how many; |*ret| is in |arena|.
+ * program) and with such a directory, and have |root|, an absolute path, where we have it. Files in the directory do
+ * not count: tenants may write there. Returns how many; |*ret| is in |arena|.
  */
 size_t process_find_daemons(
         const char *root, const char *program, struct arena *arena, const struct process_found **ret);

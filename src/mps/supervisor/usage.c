@@ -116,9 +116,12 @@ uint64_t mps_usages_memory(const struct mps_usages *usages, const char *uuid, pi
 
                 if ((uuid && strcmp(unit->uuid, uuid) != 0) || !usage_is_fresh(unit))
                         continue;
-                for (size_t i = 0; i < figures->n_processes; i++)
-                        if (figures->processes[i].pid == (unsigned int)pid && figures->processes[i].memory != UINT64_MAX)
-                                return figures->processes[i].memory;
+                for (size_t i = 0; i < figures->n_processes; i++) {
+                        const struct gpu_listed_process *process = &figures->processes[i];
+
+                        if (process->pid == (unsigned int)pid && process->memory != UINT64_MAX)
+                                return process->memory;
+                }
         }
         return UINT64_MAX;
 }
