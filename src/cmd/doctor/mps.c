@@ -16,7 +16,7 @@
 #include "base/io/reach.h"
 #include "mps/client/ask.h"
 #include "mps/control/control.h"
-#include "mps/supervisor/shared_memory.h"
+#include "mps/supervisor/shm.h"
 #include "mps/wire/message.h"
 #include "plan/mps_wanted.h"
 

@@ -365,7 +365,6 @@ static int take_root(struct mps_process *process, struct error *err)
 
 static int process_start(struct mps_process *process, struct error *err)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct mps_supervisor_options supervisor = process->options.supervisor;
         struct mps_listener_options listener = {
                 .loop = &process->loop, .root = process->root, .own_plan = process->options.own_plan};
@@ -375,7 +374,7 @@ static int process_start(struct mps_process *process, struct error *err)
                 return -1;
         supervisor.loop = &process->loop;
         supervisor.root = process->root;
-        supervisor.environment = process_pick_environment(&arena);
+        supervisor.environment = process_pick_environment(&process->arena);
         supervisor.on_change = on_change;
         supervisor.data = process;
         process->supervisor = mps_supervisor_new(&supervisor);
@@ -413,6 +412,7 @@ int mps_process_run(struct mps_process *process)
         worker_close_loop(&process->loop);
         lock_release(&process->lock);
         free(process->root);
+        arena_done(&process->arena);
         log_info("stopped");
         return 0;
 }

@@ -8,6 +8,7 @@
 
 #include <uv.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
 #include "base/io/lock.h"
 #include "base/io/signals.h"
@@ -37,6 +38,7 @@ struct mps_process {
         uv_loop_t loop;
         struct mps_process_options options;
         char *root;
+        struct arena arena; /* for the environment of daemons */
         struct lock lock;
         struct mps_supervisor *supervisor;
         struct mps_listener *listener;

@@ -18,7 +18,7 @@
 #include "gpu/nvml.h"
 #include "base/io/lock.h"
 #include "mps/control/control.h"
-#include "mps/supervisor/identity.h"
+#include "mps/supervisor/process.h"
 #include "mps/supervisor/memory_limits.h"
 #include "mps/supervisor/record.h"
 #include "mps/supervisor/shm_mount.h"
@@ -83,24 +83,28 @@ struct existing {
         size_t n_others; /* daemons that run and are not on record */
 };
 
-static void count_other(const struct identity_found *found, void *data)
+static bool is_on_record(const struct mps_record *record, pid_t pid)
 {
-        struct existing *existing = data;
-
-        for (size_t i = 0; i < existing->record.n_daemons; i++)
-                if (existing->record.daemons[i].pid == found->pid)
-                        return;
-        existing->n_others++;
+        for (size_t i = 0; i < record->n_daemons; i++)
+                if (record->daemons[i].pid == pid)
+                        return true;
+        return false;
 }
 
 /* Counts no daemons if the control program is missing: without it they can neither be found nor asked to end. */
 static void count_others(struct existing *existing, const struct mps_supervisor_options *options)
 {
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct process_found *found;
         _free_ char *program = NULL;
         struct error err;
+        size_t n_found;
 
-        if (mps_control_find(&program, options->control, NULL, options->driver_root, &err) == 0)
-                identity_find_daemons(options->root, program, count_other, existing);
+        if (mps_control_find(&program, options->control, NULL, options->driver_root, &err) < 0)
+                return;
+        n_found = process_find_daemons(options->root, program, &arena, &found);
+        for (size_t i = 0; i < n_found; i++)
+                existing->n_others += !is_on_record(&existing->record, found[i].pid);
 }
 
 /* First removes the wanted daemons from the record, since the supervisor would start them. */

@@ -7,14 +7,9 @@
 #include "mps/control/control.h"
 #include "mps/control/dialogue.h"
 
-/* A wanted daemon, with what can be asked without a supervisor. */
+/* A wanted daemon, and its last answer. */
 struct target {
-        const char *name;
-        const char *resource;
-        const char **units;
-        size_t n_units;
-        unsigned int max_clients;
-        /* its last answer */
+        const struct mps_daemon_wanted *daemon; /* the link's */
         bool answered;
         unsigned int threads_permille;
         char reason[sizeof(((struct error *)0)->text)];
@@ -25,7 +20,6 @@ struct mps_external {
         struct mps_external_options options;
         char *directory;
         char *program;
-        struct arena arena;
         struct target *targets;
         size_t n_targets;
         uint64_t generation;
@@ -38,24 +32,26 @@ struct mps_external {
 /* ---- the status ---- */
 
 /* A copy, since the receiver may apply other wanted daemons while it reads the status. */
-static void describe_target(struct arena *arena, struct mps_daemon_status *daemon, const struct target *target)
+static void describe_target(struct arena *arena, struct mps_daemon_status *ret, const struct target *target)
 {
-        const char **units = ARENA_ARRAY(arena, const char *, target->n_units);
+        const struct mps_daemon_wanted *daemon = target->daemon;
+        const char **units = ARENA_ARRAY(arena, const char *, daemon->n_units);
 
-        for (size_t i = 0; i < target->n_units; i++)
-                units[i] = arena_strdup(arena, target->units[i]);
-        *daemon = (struct mps_daemon_status){
-                .name = arena_strdup(arena, target->name),
-                .resource = arena_strdup(arena, target->resource),
+        *ret = (struct mps_daemon_status){
+                .name = arena_strdup(arena, daemon->name),
+                .resource = arena_strdup(arena, daemon->resource),
                 .units = units,
-                .n_units = target->n_units,
+                .n_units = daemon->n_units,
                 .state = target->answered ? MPS_READY : MPS_FAULT,
                 .reason = target->answered ? NULL : arena_strdup(arena, target->reason),
                 .since = target->since,
                 .tier = MPS_TIER_DEFAULT,
                 .threads_permille = target->threads_permille,
-                .max_clients = target->max_clients,
         };
+        for (size_t i = 0; i < daemon->n_units; i++) {
+                units[i] = arena_strdup(arena, daemon->units[i].uuid);
+                ret->max_clients = MAX(ret->max_clients, daemon->units[i].clients);
+        }
 }
 
 static struct mps_status *external_make_status(const struct mps_external *external)
@@ -114,8 +110,8 @@ static void on_external_answer(const struct error *err, const char *text, void *
 static int start_question(struct mps_external *external, const struct target *target, struct error *err)
 {
         _free_ char *program = NULL;
-        _free_ char *pipe = xasprintf("%s/%s/pipe", external->directory, target->name);
-        _free_ char *log = xasprintf("%s/%s/log", external->directory, target->name);
+        _free_ char *pipe = xasprintf("%s/%s/pipe", external->directory, target->daemon->name);
+        _free_ char *log = xasprintf("%s/%s/log", external->directory, target->daemon->name);
         struct mps_control_options options = {
                 .loop = external->options.loop, .pipe_directory = pipe, .log_directory = log};
 
@@ -161,29 +157,15 @@ void mps_external_stop(struct mps_external *external)
 
 /* ---- the wanted daemons ---- */
 
-static void copy_target(struct arena *arena, struct target *target, const struct mps_daemon_wanted *daemon)
-{
-        *target = (struct target){
-                .name = arena_strdup(arena, daemon->name),
-                .resource = arena_strdup(arena, daemon->resource),
-                .units = ARENA_ARRAY(arena, const char *, daemon->n_units),
-                .n_units = daemon->n_units,
-        };
-        for (size_t i = 0; i < daemon->n_units; i++) {
-                target->units[i] = arena_strdup(arena, daemon->units[i].uuid);
-                target->max_clients = MAX(target->max_clients, daemon->units[i].clients);
-        }
-}
-
 void mps_external_want(struct mps_external *external, const struct mps_wanted *wanted, uint64_t generation)
 {
         mps_external_stop(external);
-        arena_done(&external->arena);
-        external->targets = ARENA_ARRAY(&external->arena, struct target, wanted->n_daemons);
+        free(external->targets);
+        external->targets = xcalloc(wanted->n_daemons, sizeof(*external->targets));
         external->n_targets = wanted->n_daemons;
         external->generation = generation;
         for (size_t i = 0; i < wanted->n_daemons; i++)
-                copy_target(&external->arena, &external->targets[i], &wanted->daemons[i]);
+                external->targets[i].daemon = &wanted->daemons[i];
 }
 
 bool mps_external_wants_any(const struct mps_external *external)
@@ -204,7 +186,7 @@ struct mps_external *mps_external_new(const struct mps_external_options *options
 struct mps_external *mps_external_free(struct mps_external *external)
 {
         mps_external_stop(external);
-        arena_done(&external->arena);
+        free(external->targets);
         free(external->program);
         free(external->directory);
         free(external);

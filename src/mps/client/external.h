@@ -30,7 +30,7 @@ struct mps_external *mps_external_new(const struct mps_external_options *options
 /* |on_round| is not called after this. */
 struct mps_external *mps_external_free(struct mps_external *external);
 
-/* Copies |wanted|. Stops the current round; the next poll starts a new one. */
+/* |wanted| stays the caller's until the next call. Stops the current round; the next poll starts a new one. */
 void mps_external_want(struct mps_external *external, const struct mps_wanted *wanted, uint64_t generation);
 bool mps_external_wants_any(const struct mps_external *external);
 

@@ -5,22 +5,36 @@
 #include <string.h>
 #include <sys/un.h>
 
+#include "base/list.h"
 #include "base/log.h"
-#include "base/strbuf.h"
+#include "base/io/closing.h"
 #include "base/io/lines.h"
 #include "mps/client/external.h"
-#include "mps/client/requests.h"
 #include "mps/wire/message.h"
 
 #define RETRY_MS UINT64_C(1000)
 #define RETRY_FACTOR_MAX UINT64_C(10)
+#define ANSWER_MS UINT64_C(30000)
 #define PING_MS UINT64_C(10000)
 #define SILENCE_MS UINT64_C(30000)
 #define SOCKET_PATH_MAX sizeof(((struct sockaddr_un *)0)->sun_path)
 #define APPLY_ID UINT64_C(1) /* one id for all, so that the stored line can be sent again unchanged */
 
+/*
+ * A request that waits for its answer: it is answered once, from the loop, as the supervisor answers, with an error
+ * when the connection ends or the deadline passes, or with what is known without asking.
+ */
+struct request {
+        struct list in_link;
+        uint64_t id; /* 0: it waits for no answer of the supervisor */
+        uint64_t due_ms;
+        struct error error;      /* its answer when it is due; of kind ERROR_NONE: a success */
+        mps_granted_fn *granted; /* one of the two is set, or none */
+        mps_done_fn *done;
+        void *data;
+};
+
 struct mps_link {
-        uv_loop_t *loop;
         struct mps_link_options options;
         char *socket;
         struct lines *lines; /* NULL: not connected */
@@ -29,18 +43,14 @@ struct mps_link {
         uv_timer_t retry;
         uint64_t retry_ms;
         uv_timer_t ping;
-        struct mps_requests requests;
-        char *apply; /* the line sent last; NULL: no wanted daemons yet */
+        struct list requests;
+        uv_timer_t due;            /* of the first of them */
+        char *apply;               /* the line sent last; NULL: no wanted daemons yet */
+        struct mps_request wanted; /* what |apply| says */
         struct arena wanted_arena;
-        struct mps_wanted wanted;
+        struct mps_allocation_request *held; /* |wanted.allocations| */
         struct arena held_arena;
-        struct mps_holder *holders;
-        size_t n_holders;
         struct arena holders_arena;
-        struct mps_allocation_request *held;
-        size_t n_held;
-        bool has_held;
-        uint64_t generation;
         char *reason; /* the last reason reported; NULL: none since the last status */
 
         struct mps_external *external;
@@ -49,15 +59,14 @@ struct mps_link {
         bool is_external;            /* the last round found control daemons that Warpshare did not start */
         struct mps_status *reported; /* NULL: not connected, or nothing reported yet */
 
-        size_t handles;
-        bool is_closing;
+        struct closing closing;
         void (*closed)(void *data);
         void *closed_data;
 };
 
 static uint64_t link_now_ms(const struct mps_link *link)
 {
-        return uv_now(link->loop);
+        return uv_now(link->options.loop);
 }
 
 /* ---- reporting ---- */
@@ -77,7 +86,7 @@ static void link_send_status(struct mps_link *link, struct mps_status *status)
 {
         free(TAKE_PTR(link->reason));
         if (link->has_own_plan)
-                status->generation = link->generation;
+                status->generation = link->wanted.generation;
         replace_status(link, status, NULL);
 }
 
@@ -104,32 +113,122 @@ static void send_message(struct mps_link *link, const struct mps_request *messag
         link_send_text(link, text);
 }
 
-/* The answer to a request when no supervisor is connected. */
-static void answer_alone(struct mps_link *link, const struct mps_asker *asker, enum mps_request_kind kind)
+static void request_answer(struct request *request, const struct error *err, const struct mps_allocation *allocation)
 {
-        struct error err = {.kind = ERROR_NONE};
-
-        if (!link->is_external)
-                error_raise(&err, ERROR_UNAVAILABLE, "the MPS supervisor cannot be reached: %s",
-                        link->reason ? link->reason : "not connected yet");
-        else if (kind == MPS_REQUEST_ALLOCATION)
-                error_raise(&err, ERROR_UNSUPPORTED,
-                        "the MPS control daemons here are not Warpshare's, and have no partitions or namespaces");
-        else if (kind == MPS_REQUEST_TERMINATE)
-                error_raise(&err, ERROR_UNSUPPORTED,
-                        "the MPS control daemons here are not Warpshare's; it ends no clients of theirs");
-        mps_requests_answer_later(&link->requests, asker, &err);
+        list_remove(&request->in_link);
+        if (request->granted)
+                request->granted(err, allocation, request->data);
+        else if (request->done)
+                request->done(err, request->data);
+        free(request);
 }
 
-static void link_ask(struct mps_link *link, const struct mps_asker *asker, struct mps_request *message)
+static void request_answer_error(struct request *request)
 {
-        if (!link->lines) {
-                answer_alone(link, asker, message->kind);
-                return;
+        request_answer(request, request->error.kind != ERROR_NONE ? &request->error : NULL, NULL);
+}
+
+static void on_requests_due(uv_timer_t *timer);
+
+static void link_arm_requests(struct mps_link *link)
+{
+        uint64_t due_ms = UINT64_MAX;
+
+        LIST_FOR_EACH(in_link, &link->requests)
+                due_ms = MIN(due_ms, container_of(in_link, struct request, in_link)->due_ms);
+        if (due_ms == UINT64_MAX)
+                uv_timer_stop(&link->due);
+        else
+                uv_timer_start(&link->due, on_requests_due, due_ms - MIN(due_ms, link_now_ms(link)), 0);
+}
+
+/* A callback may send a new request: it is due later than now, or is answered in a later turn of the loop. */
+static void on_requests_due(uv_timer_t *timer)
+{
+        struct mps_link *link = container_of(timer, struct mps_link, due);
+        struct list due = LIST_INIT(due);
+        struct list *next;
+
+        for (struct list *at = link->requests.next; at != &link->requests; at = next) {
+                next = at->next;
+                if (container_of(at, struct request, in_link)->due_ms > link_now_ms(link))
+                        continue;
+                list_remove(at);
+                list_append(&due, at);
         }
-        message->id = ++link->last_id;
-        mps_requests_await(&link->requests, asker, message->id);
-        send_message(link, message);
+        while (!list_is_empty(&due))
+                request_answer_error(container_of(due.next, struct request, in_link));
+        link_arm_requests(link);
+}
+
+/* The answer to a request when no supervisor is connected. */
+static void explain_alone(const struct mps_link *link, enum mps_request_kind kind, struct error *err)
+{
+        if (!link->is_external)
+                error_raise(err, ERROR_UNAVAILABLE, "the MPS supervisor cannot be reached: %s",
+                        link->reason ? link->reason : "not connected yet");
+        else if (kind == MPS_REQUEST_ALLOCATION)
+                error_raise(err, ERROR_UNSUPPORTED,
+                        "the MPS control daemons here are not Warpshare's, and have no partitions or namespaces");
+        else if (kind == MPS_REQUEST_TERMINATE)
+                error_raise(err, ERROR_UNSUPPORTED,
+                        "the MPS control daemons here are not Warpshare's; it ends no clients of theirs");
+}
+
+static void link_ask(
+        struct mps_link *link, struct mps_request *message, mps_granted_fn *granted, mps_done_fn *done, void *data)
+{
+        struct request *request = xcalloc(1, sizeof(*request));
+
+        request->granted = granted;
+        request->done = done;
+        request->data = data;
+        list_append(&link->requests, &request->in_link);
+        if (link->lines) {
+                request->id = message->id = ++link->last_id;
+                request->due_ms = link_now_ms(link) + ANSWER_MS;
+                error_raise(&request->error, ERROR_TIMEOUT, "the MPS supervisor did not answer within %" PRIu64 " s",
+                        ANSWER_MS / 1000);
+                send_message(link, message);
+        } else {
+                explain_alone(link, message->kind, &request->error);
+        }
+        link_arm_requests(link);
+}
+
+/* An answer that no request waits for is ignored. */
+static void link_take_answer_to_request(struct mps_link *link, const struct mps_answer *answer)
+{
+        struct request *request = NULL;
+
+        LIST_FOR_EACH(in_link, &link->requests)
+                if (answer->id != 0 && container_of(in_link, struct request, in_link)->id == answer->id)
+                        request = container_of(in_link, struct request, in_link);
+        if (!request)
+                return;
+        request->error = answer->error;
+        if (answer->ok && request->granted && !answer->has_allocation)
+                error_raise(&request->error, ERROR_INTERNAL, "the MPS supervisor answered without an allocation");
+        else if (answer->ok)
+                request->error.kind = ERROR_NONE;
+        if (request->error.kind == ERROR_NONE)
+                request_answer(request, NULL, &answer->allocation);
+        else
+                request_answer_error(request);
+        link_arm_requests(link);
+}
+
+/* The supervisor will answer none that was sent. */
+static void link_fail_requests(struct mps_link *link, const struct error *err)
+{
+        LIST_FOR_EACH(in_link, &link->requests) {
+                struct request *request = container_of(in_link, struct request, in_link);
+
+                if (request->id)
+                        request->error = *err;
+                request->id = request->due_ms = 0;
+        }
+        link_arm_requests(link);
 }
 
 /* Adds a request to the list of held allocations, so that the next connection sends that list with it. */
@@ -137,21 +236,21 @@ static void link_remember(struct mps_link *link, const struct mps_allocation_req
 {
         struct mps_allocation_request *held;
 
-        if (!link->has_held || link->n_held == MPS_HOLD_MAX) {
-                link->has_held = false;
+        if (!link->wanted.has_allocations || link->wanted.n_allocations == MPS_HOLD_MAX) {
+                link->wanted.has_allocations = false;
                 return;
         }
-        held = ARENA_ARRAY(&link->held_arena, struct mps_allocation_request, link->n_held + 1);
-        memcpy(held, link->held, link->n_held * sizeof(*held));
-        mps_allocation_request_copy(&held[link->n_held++], &link->held_arena, request);
-        link->held = held;
+        held = ARENA_ARRAY(&link->held_arena, struct mps_allocation_request, link->wanted.n_allocations + 1);
+        memcpy(held, link->held, link->wanted.n_allocations * sizeof(*held));
+        mps_allocation_request_copy(&held[link->wanted.n_allocations++], &link->held_arena, request);
+        link->wanted.allocations = link->held = held;
 }
 
 static void link_forget(struct mps_link *link, const char *id)
 {
-        for (size_t i = link->n_held; i > 0; i--)
+        for (size_t i = link->wanted.n_allocations; i > 0; i--)
                 if (strcmp(link->held[i - 1].id, id) == 0)
-                        link->held[i - 1] = link->held[--link->n_held];
+                        link->held[i - 1] = link->held[--link->wanted.n_allocations];
 }
 
 void mps_link_allocation(
@@ -161,7 +260,7 @@ void mps_link_allocation(
 
         link_forget(link, request->id);
         link_remember(link, request);
-        link_ask(link, &(struct mps_asker){.granted = done, .data = data}, &message);
+        link_ask(link, &message, done, NULL, data);
 }
 
 void mps_link_release(struct mps_link *link, const char *id, mps_done_fn *done, void *data)
@@ -169,7 +268,7 @@ void mps_link_release(struct mps_link *link, const char *id, mps_done_fn *done, 
         struct mps_request message = {.kind = MPS_REQUEST_RELEASE, .allocation = {.id = id}};
 
         link_forget(link, id);
-        link_ask(link, &(struct mps_asker){.done = done, .data = data}, &message);
+        link_ask(link, &message, NULL, done, data);
 }
 
 void mps_link_terminate(struct mps_link *link, const char *daemon, pid_t client, const char *container_id,
@@ -178,14 +277,14 @@ void mps_link_terminate(struct mps_link *link, const char *daemon, pid_t client,
         struct mps_request message = {
                 .kind = MPS_REQUEST_TERMINATE, .daemon = daemon, .client = client, .container_id = container_id};
 
-        link_ask(link, &(struct mps_asker){.done = done, .data = data}, &message);
+        link_ask(link, &message, NULL, done, data);
 }
 
 void mps_link_look(struct mps_link *link, mps_done_fn *done, void *data)
 {
         struct mps_request message = {.kind = MPS_REQUEST_PING, .is_look = true};
 
-        link_ask(link, &(struct mps_asker){.done = done, .data = data}, &message);
+        link_ask(link, &message, NULL, done, data);
 }
 
 /* ---- other control daemons ---- */
@@ -228,7 +327,7 @@ static void disconnect(struct mps_link *link, const struct error *err)
 {
         link->lines = lines_close(link->lines);
         uv_timer_stop(&link->ping);
-        mps_requests_fail(&link->requests, err);
+        link_fail_requests(link, err);
         link->retry_ms = 0;
         link_report_unavailable(link, err->text);
         link_retry_later(link);
@@ -263,7 +362,7 @@ static void note_own_plan(struct mps_link *link, const struct error *err)
         link->has_own_plan = true;
         if (!link->reported)
                 return;
-        link->reported->generation = link->generation;
+        link->reported->generation = link->wanted.generation;
         link->options.on_status(link->reported, NULL, link->options.data);
 }
 
@@ -272,7 +371,7 @@ static void link_take_answer(struct mps_link *link, const struct mps_answer *mes
         enum error_kind kind = message->error.kind;
 
         if (message->id != APPLY_ID)
-                mps_requests_take(&link->requests, message);
+                link_take_answer_to_request(link, message);
         else if (!message->ok && kind == ERROR_UNSUPPORTED)
                 note_own_plan(link, &message->error);
         else if (!message->ok)
@@ -302,16 +401,7 @@ static void on_link_line(const char *line, size_t length, void *data)
 /* |always|: send the line even if it is the same as the last one. */
 static void send_apply(struct mps_link *link, bool always)
 {
-        const struct mps_request request = {.kind = MPS_REQUEST_APPLY,
-                .id = APPLY_ID,
-                .generation = link->generation,
-                .wanted = link->wanted,
-                .has_allocations = link->has_held,
-                .allocations = link->held,
-                .n_allocations = link->n_held,
-                .holders = link->holders,
-                .n_holders = link->n_holders};
-        char *line = mps_request_write(&request);
+        char *line = mps_request_write(&link->wanted);
         const bool is_new = always || !link->apply || strcmp(line, link->apply) != 0;
 
         free(link->apply);
@@ -348,7 +438,7 @@ static void on_link_retry(uv_timer_t *timer)
         };
         struct error err;
 
-        if (lines_connect(&link->lines, link->loop, link->socket, &options, &err) == 0) {
+        if (lines_connect(&link->lines, link->options.loop, link->socket, &options, &err) == 0) {
                 connected(link);
                 return;
         }
@@ -374,11 +464,12 @@ void mps_link_apply(struct mps_link *link, const struct mps_wanted *wanted, uint
 
         for (size_t i = 0; i < wanted->n_daemons; i++)
                 mps_daemon_wanted_copy(&daemons[i], &arena, &wanted->daemons[i]);
-        mps_external_want(link->external, wanted, generation);
+        mps_external_stop(link->external);
         arena_done(&link->wanted_arena);
         link->wanted_arena = arena;
-        link->wanted = (struct mps_wanted){daemons, wanted->n_daemons, wanted->ends_clients};
-        link->generation = generation;
+        link->wanted.wanted = (struct mps_wanted){daemons, wanted->n_daemons, wanted->ends_clients};
+        link->wanted.generation = generation;
+        mps_external_want(link->external, &link->wanted.wanted, generation);
         send_apply(link, true);
         if (!link->lines)
                 uv_timer_start(&link->retry, on_link_retry, 0, 0);
@@ -388,10 +479,11 @@ void mps_link_hold(struct mps_link *link, const struct mps_allocation_request *a
 {
         struct arena arena = ARENA_INIT;
 
-        link->has_held = allocations && n_allocations <= MPS_HOLD_MAX;
-        link->n_held = link->has_held ? n_allocations : 0;
-        link->held = ARENA_ARRAY(&arena, struct mps_allocation_request, link->n_held);
-        for (size_t i = 0; i < link->n_held; i++)
+        link->wanted.has_allocations = allocations && n_allocations <= MPS_HOLD_MAX;
+        link->wanted.n_allocations = link->wanted.has_allocations ? n_allocations : 0;
+        link->wanted.allocations = link->held =
+                ARENA_ARRAY(&arena, struct mps_allocation_request, link->wanted.n_allocations);
+        for (size_t i = 0; i < link->wanted.n_allocations; i++)
                 mps_allocation_request_copy(&link->held[i], &arena, &allocations[i]);
         arena_done(&link->held_arena);
         link->held_arena = arena;
@@ -403,8 +495,8 @@ void mps_link_name_holders(struct mps_link *link, const struct mps_holder *holde
 {
         struct arena arena = ARENA_INIT;
 
-        link->n_holders = MIN(n_holders, MPS_HOLD_MAX);
-        link->holders = mps_holders_copy(&arena, holders, link->n_holders);
+        link->wanted.n_holders = MIN(n_holders, MPS_HOLD_MAX);
+        link->wanted.holders = mps_holders_copy(&arena, holders, link->wanted.n_holders);
         arena_done(&link->holders_arena);
         link->holders_arena = arena;
         if (link->apply)
@@ -421,15 +513,15 @@ void mps_link_forget(struct mps_link *link)
 
 /* ---- start and end ---- */
 
-static void on_link_handle_closed(uv_handle_t *handle)
+static void on_link_closed(void *data)
 {
-        struct mps_link *link = handle->data;
+        struct mps_link *link = data;
         struct error err;
 
-        if (--link->handles > 0)
-                return;
         error_raise(&err, ERROR_UNAVAILABLE, "the link to the MPS supervisor is closing");
-        mps_requests_end(&link->requests, &err);
+        link_fail_requests(link, &err);
+        while (!list_is_empty(&link->requests))
+                request_answer_error(container_of(link->requests.next, struct request, in_link));
         if (link->closed)
                 link->closed(link->closed_data);
         mps_status_free(link->reported);
@@ -440,12 +532,6 @@ static void on_link_handle_closed(uv_handle_t *handle)
         free(link->reason);
         free(link->socket);
         free(link);
-}
-
-static void own_timer(struct mps_link *link, uv_timer_t *timer)
-{
-        timer->data = link;
-        link->handles++;
 }
 
 int mps_link_new(struct mps_link **ret, const struct mps_link_options *options, struct error *err)
@@ -463,17 +549,15 @@ int mps_link_new(struct mps_link **ret, const struct mps_link_options *options, 
                         "the MPS directory '%s' is too long: a socket's path has at most %zu bytes", options->directory,
                         SOCKET_PATH_MAX - 1);
         external.data = link = xcalloc(1, sizeof(*link));
-        link->loop = options->loop;
         link->options = *options;
         link->socket = xasprintf("%s/" MPS_SOCKET, options->directory);
         link->external = mps_external_new(&external);
         link->last_id = APPLY_ID;
-        uv_timer_init(link->loop, &link->retry);
-        uv_timer_init(link->loop, &link->ping);
-        mps_requests_init(&link->requests, link->loop);
-        own_timer(link, &link->retry);
-        own_timer(link, &link->ping);
-        own_timer(link, &link->requests.timer);
+        link->wanted = (struct mps_request){.kind = MPS_REQUEST_APPLY, .id = APPLY_ID};
+        uv_timer_init(link->options.loop, &link->retry);
+        uv_timer_init(link->options.loop, &link->ping);
+        uv_timer_init(link->options.loop, &link->due);
+        list_init(&link->requests);
         uv_timer_start(&link->retry, on_link_retry, 0, 0);
         *ret = link;
         return 0;
@@ -481,12 +565,12 @@ int mps_link_new(struct mps_link **ret, const struct mps_link_options *options, 
 
 void mps_link_close(struct mps_link *link, void (*closed)(void *data), void *data)
 {
-        link->is_closing = true;
         link->closed = closed;
         link->closed_data = data;
         link->external = mps_external_free(link->external);
         link->lines = lines_close(link->lines);
-        uv_close((uv_handle_t *)&link->retry, on_link_handle_closed);
-        uv_close((uv_handle_t *)&link->ping, on_link_handle_closed);
-        uv_close((uv_handle_t *)&link->requests.timer, on_link_handle_closed);
+        closing_close(&link->closing, &link->retry);
+        closing_close(&link->closing, &link->ping);
+        closing_close(&link->closing, &link->due);
+        closing_end(&link->closing, on_link_closed, link);
 }

@@ -48,7 +48,7 @@ bool mps_link_is_absent(const struct mps_link *link);
 void mps_link_apply(struct mps_link *link, const struct mps_wanted *wanted, uint64_t generation);
 
 /*
- * Sets all allocations that are granted now (see mps_supervisor_hold()). They are copied and sent with the wanted
+ * Sets all allocations that are granted now (see mps_allocations_hold()). They are copied and sent with the wanted
  * daemons, now and at each new connection; what is granted or released later is added to or removed from the copy. If
  * |allocations| is NULL or has more than MPS_HOLD_MAX entries, the caller does not know the complete list, and none is
  * sent until it does.

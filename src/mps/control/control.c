@@ -49,14 +49,8 @@ struct mps_control {
         uv_timer_t turn; /* starts the next question; while the first one has a child, measures |slow| */
         struct arena arena;
         struct list questions;
-        struct child *child; /* of the first question, or NULL */
-        const char *program;
-        const char *pipe_directory;
-        const char *const *environment;
-        uint64_t timeout_ms;
-        void (*slow)(void *data);
-        void (*refused)(void *data);
-        void *data; /* of both */
+        struct child *child;                /* of the first question, or NULL */
+        struct mps_control_options options; /* with copies of the texts, and all of the environment */
         void (*closed)(void *data);
         void *closed_data;
 };
@@ -271,23 +265,21 @@ static void control_finish(struct mps_control *control, const struct error *err,
 {
         struct question *question = container_of(control->questions.next, struct question, link);
         const char *answers[MPS_ASK_MAX] = {NULL};
+        const size_t count = err ? question->n_commands : split_answers(answer, answers, question->n_commands);
         struct error problem;
-        size_t count;
 
         list_remove(&question->link);
         control_go_on(control);
-        if (!question->all_done) {
-                question->done(err, answer, question->data);
-        } else if (err) {
-                question->all_done(err, NULL, question->data);
-        } else if ((count = split_answers(answer, answers, question->n_commands)) < question->n_commands) {
+        if (count < question->n_commands) {
                 error_raise(&problem, ERROR_UNAVAILABLE,
                         "'%s': the MPS control daemon in '%s' answered %zu of %zu commands, then broke off",
-                        question->command, control->pipe_directory, count, question->n_commands);
-                question->all_done(&problem, NULL, question->data);
-        } else {
-                question->all_done(NULL, answers, question->data);
+                        question->command, control->options.pipe_directory, count, question->n_commands);
+                err = &problem;
         }
+        if (question->all_done)
+                question->all_done(err, err ? NULL : answers, question->data);
+        else
+                question->done(err, answer, question->data);
         free_question(question);
 }
 
@@ -317,23 +309,23 @@ static int control_check_end(const struct mps_control *control, const char *word
         if (result->timed_out)
                 return error_set(err, ERROR_TIMEOUT,
                         "'%s': the MPS control daemon in '%s' did not answer within %llu ms", words,
-                        control->pipe_directory, (unsigned long long)control->timeout_ms);
+                        control->options.pipe_directory, (unsigned long long)control->options.timeout_ms);
         if (result->too_long)
                 return error_set(err, ERROR_INVALID,
                         "'%s': the MPS control daemon in '%s' answered with more than %zu bytes", words,
-                        control->pipe_directory, MPS_ANSWER_MAX);
+                        control->options.pipe_directory, MPS_ANSWER_MAX);
         if (refused)
                 return error_set(err, ERROR_UNAVAILABLE, "'%s': the MPS control daemon in '%s' has another front end",
-                        words, control->pipe_directory);
+                        words, control->options.pipe_directory);
         if (result->status == 1 && strstr(answer, NO_DAEMON))
                 return error_set(err, ERROR_NOT_FOUND, "'%s': no MPS control daemon answers in '%s'", words,
-                        control->pipe_directory);
+                        control->options.pipe_directory);
         if (result->signal)
                 return error_set(err, ERROR_UNAVAILABLE, "'%s': '%s' was ended by signal %d: %.*s", words,
-                        control->program, result->signal, SHOWN, answer);
+                        control->options.program, result->signal, SHOWN, answer);
         if (result->status)
                 return error_set(err, ERROR_UNAVAILABLE, "'%s': '%s' ended with status %d: %.*s", words,
-                        control->program, result->status, SHOWN, answer);
+                        control->options.program, result->status, SHOWN, answer);
         return 0;
 }
 
@@ -353,10 +345,10 @@ static void on_child_end(const struct child_result *result, void *data)
         if (length && answer[length - 1] == '\n')
                 answer[length - 1] = '\0';
         refused = is_refused(question, result, answer);
-        if (refused && age < control->timeout_ms) {
+        if (refused && age < control->options.timeout_ms) {
                 uv_timer_start(&control->turn, on_control_turn, REFUSED_PAUSE_MS, 0);
-                if (control->refused)
-                        control->refused(control->data);
+                if (control->options.refused)
+                        control->options.refused(control->options.data);
         } else if (control_check_end(control, words, result, answer, refused, &err) < 0) {
                 control_finish(control, &err, NULL);
         } else {
@@ -369,16 +361,16 @@ static void on_child_end(const struct child_result *result, void *data)
 static int control_start(struct mps_control *control, const struct question *question, struct error *err)
 {
         struct child_options options = {
-                .environment = control->environment,
+                .environment = control->options.environment,
                 .input = question->input,
                 .input_length = question->input ? strlen(question->input) : 0,
                 .output_limit = MPS_ANSWER_MAX,
-                .timeout_ms = control->timeout_ms,
+                .timeout_ms = control->options.timeout_ms,
                 .on_end = on_child_end,
                 .data = control,
         };
         _free_ char *words = xstrdup(question->words ? question->words : "");
-        const char *argv[WORDS_MAX + 2] = {control->program};
+        const char *argv[WORDS_MAX + 2] = {control->options.program};
         size_t count = 1;
         char *rest = NULL;
 
@@ -396,7 +388,7 @@ static void on_slow(uv_timer_t *turn)
 {
         struct mps_control *control = turn->data;
 
-        control->slow(control->data);
+        control->options.slow(control->options.data);
 }
 
 static void on_control_turn(uv_timer_t *turn)
@@ -410,14 +402,14 @@ static void on_control_turn(uv_timer_t *turn)
         if (control_start(control, question, &err) < 0) {
                 _free_ char *words = words_of(question);
 
-                if (err.kind == ERROR_EXHAUSTED && uv_now(turn->loop) - question->since < control->timeout_ms) {
+                if (err.kind == ERROR_EXHAUSTED && uv_now(turn->loop) - question->since < control->options.timeout_ms) {
                         uv_timer_start(turn, on_control_turn, EXHAUSTED_PAUSE_MS, 0);
                         return;
                 }
 
                 error_raise_prefix(&err, "'%s'", words);
                 control_finish(control, &err, NULL);
-        } else if (control->slow) {
+        } else if (control->options.slow) {
                 uv_timer_start(turn, on_slow, MPS_SLOW_MS, 0);
         }
 }
@@ -507,13 +499,11 @@ int mps_control_new(struct mps_control **ret, const struct mps_control_options *
         assert(rc == 0);
         control->turn.data = control;
         list_init(&control->questions);
-        control->program = arena_strdup(&control->arena, options->program);
-        control->pipe_directory = arena_strdup(&control->arena, options->pipe_directory);
-        control->environment = control_make_environment(&control->arena, options);
-        control->timeout_ms = options->timeout_ms ? options->timeout_ms : MPS_COMMAND_TIMEOUT_MS;
-        control->slow = options->slow;
-        control->refused = options->refused;
-        control->data = options->data;
+        control->options = *options;
+        control->options.program = arena_strdup(&control->arena, options->program);
+        control->options.pipe_directory = arena_strdup(&control->arena, options->pipe_directory);
+        control->options.environment = control_make_environment(&control->arena, options);
+        control->options.timeout_ms = options->timeout_ms ? options->timeout_ms : MPS_COMMAND_TIMEOUT_MS;
         *ret = control;
         return 0;
 }

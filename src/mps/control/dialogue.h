@@ -1,6 +1,7 @@
 /*
- * The commands to an MPS control daemon in the interface that all releases have (v2: one line per command), and the
- * parsers of its answers. Pure text: no process, no time. mps/control/dialogue_v3.h has the interface of r615.
+ * The commands to an MPS control daemon, and the parsers of its answers: in the interface that all releases have (v2:
+ * one line per command), and in that of r615 and newer (v3: `nvidia-cuda-mps-control <module> <verb> …`). Pure text: no
+ * process, no time.
  *
  * Every parser accepts any output of a broken or hostile daemon: numbers out of range, endless lines, text instead of
  * numbers. A single value that cannot be parsed is an error that shows the answer. A list never fails: a line that
@@ -31,14 +32,6 @@ struct dialogue_unread {
         size_t count;
         const char *first; /* the beginning of the first of them, in the arena of its list; NULL: none */
 };
-
-/*
- * A list of elements, one for each line that is not empty and that |read_line| can read; for the parsers of this and
- * of dialogue_v3.h.
- */
-typedef bool dialogue_read_line_fn(struct arena *arena, const char *line, void *element);
-void *dialogue_read_lines(const char *answer, struct arena *arena, dialogue_read_line_fn *read_line,
-        size_t element_size, size_t *ret_n, struct dialogue_unread *unread);
 
 /* "100.0" → 1000, "30.00" → 300; with more decimals than one, the nearest. */
 int dialogue_read_percentage(const char *answer, unsigned int *ret_permille, struct error *err) MUST_USE;
@@ -118,3 +111,92 @@ struct dialogue_probe {
 };
 const char *dialogue_probe_next(const struct dialogue_probe *probe);
 void dialogue_probe_answer(struct dialogue_probe *probe, const char *answer);
+
+/* ---- v3 ---- */
+
+/*
+ * The daemon has this interface if it was started with "-p 3" and knows that option. Commands are for mps_control_run().
+ * The source is NVIDIA's MPS manual (r615, "MPS v3 Interface"), and for the forms of "client list" and "namespace list"
+ * a recording of 615.71.09 (test/fixtures/recorded/mps/615-v3.txt), which contradicts the manual. Lists are requested
+ * as "csv,noheader".
+ */
+
+/* Names of servers and namespaces: [a-z0-9_]{1,64}. */
+bool dialogue_v3_is_name(const char *name);
+
+/* Commands: their words with a blank between, in |arena|. */
+
+#define DIALOGUE_V3_FORMAT "--format=csv,noheader"
+#define DIALOGUE_V3_SERVER_LIST "server list " DIALOGUE_V3_FORMAT
+#define DIALOGUE_V3_CLIENT_LIST "client list --all " DIALOGUE_V3_FORMAT /* the clients of all servers */
+#define DIALOGUE_V3_QUIT "-q"                                           /* ends the daemon with all its servers */
+
+/* |devices|: UUIDs separated by commas. The server serves clients of |uid| only. */
+const char *dialogue_v3_server_create(struct arena *arena, const char *name, uid_t uid, const char *devices);
+/*
+ * The limits of the namespace "default", which clients without a namespace use; parameters as for
+ * dialogue_v3_namespace_set().
+ */
+const char *dialogue_v3_server_set(struct arena *arena, const char *server, unsigned int permille, uint64_t limit_mib);
+const char *dialogue_v3_namespace_create(struct arena *arena, const char *server, const char *name);
+/*
+ * The limits of a namespace. A client's variables can lower them and not raise them, with one exception (recorded,
+ * 615.71.09): an entry of CUDA_MPS_PINNED_DEVICE_MEM_LIMIT for a GPU that the client does not see leaves it without any
+ * limit of memory; so containers in a namespace are not given that variable (plan/allocate.c). At least one must
+ * be set. |permille| is passed as whole percent, rounded down, but at least 1; 0: not set. |limit_mib| 0: not set.
+ */
+const char *dialogue_v3_namespace_set(
+        struct arena *arena, const char *server, const char *name, unsigned int permille, uint64_t limit_mib);
+/* The command fails while the namespace has clients. */
+const char *dialogue_v3_namespace_delete(struct arena *arena, const char *server, const char *name);
+const char *dialogue_v3_namespace_list(struct arena *arena, const char *server);
+/* One field of the namespace, as a bare value. */
+#define DIALOGUE_V3_LIMIT "pinned-memory-limit"
+#define DIALOGUE_V3_THREADS "active-thread-percentage"
+const char *dialogue_v3_namespace_get(struct arena *arena, const char *server, const char *name, const char *field);
+/* The answer is one field of the client; exit status 1 if the daemon has no such client. */
+#define DIALOGUE_V3_SERVER "server"
+#define DIALOGUE_V3_NAMESPACE "maws-ns"
+const char *dialogue_v3_client_get(struct arena *arena, pid_t pid, const char *field);
+const char *dialogue_v3_client_terminate(struct arena *arena, pid_t pid);
+
+/* The server of a client that names none: "uid_<number>". In multi-user mode root's server serves all users. */
+const char *dialogue_v3_own_server(struct arena *arena, uid_t uid);
+
+/* The part of |permille| that v3 can set, in permille: whole percent, at least 1 %. */
+unsigned int dialogue_v3_threads_set(unsigned int permille);
+
+struct dialogue_v3_server {
+        const char *name;
+        uid_t uid;
+        pid_t pid; /* 0: the server does not run */
+        const char *status;
+};
+void dialogue_v3_read_servers(const char *answer, struct arena *arena, struct dialogue_v3_server **ret, size_t *ret_n,
+        struct dialogue_unread *unread);
+
+struct dialogue_v3_namespace {
+        const char *name;
+        const char *server;
+        uint64_t limit_mib;    /* 0: none, "unlimited" */
+        unsigned int permille; /* 0: none */
+};
+void dialogue_v3_read_namespaces(const char *answer, struct arena *arena, struct dialogue_v3_namespace **ret,
+        size_t *ret_n, struct dialogue_unread *unread);
+
+/*
+ * The namespace that a client's field names: "default" (manual), "srv/default (0)" (615.71.09), or that without the
+ * number. NULL: it names none, or one of another server than |server|.
+ */
+const char *dialogue_v3_read_namespace_name(struct arena *arena, const char *field, const char *server);
+
+/*
+ * The tenant controls the command, even line breaks: a line may be forged. Check it with dialogue_v3_client_get().
+ */
+struct dialogue_v3_client {
+        pid_t pid;
+        const char *server;
+        const char *name_space;
+};
+void dialogue_v3_read_clients(const char *answer, struct arena *arena, struct dialogue_v3_client **ret, size_t *ret_n,
+        struct dialogue_unread *unread);

@@ -21,23 +21,26 @@
 
 #include <string.h>
 
+#include "base/backoff.h"
 #include "base/log.h"
 #include "base/map.h"
-
-#define RETRY_MS UINT64_C(1000)
-#define RETRY_MAX_MS UINT64_C(60000)
 
 struct allocation_entry {
         struct list link; /* allocations->entries */
         struct arena arena;
         struct mps_record_allocation value; /* pid 0: not created yet */
-        unsigned int failures;              /* in a row, in one process of the daemon */
+        struct backoff backoff;             /* of failures in one process of the daemon */
         uint64_t asked_start;               /* start time of the process that was asked last */
         uint64_t due_ms;
         char *problem; /* why it cannot be created; NULL: no problem known */
 };
 
 /* ---- allocations ---- */
+
+static void allocations_note(struct mps_allocations *allocations, bool is_record)
+{
+        allocations->owner.changed(is_record, allocations->owner.data);
+}
 
 static struct allocation_entry *allocations_find_entry(const struct mps_allocations *allocations, const char *id)
 {
@@ -71,6 +74,7 @@ static struct allocation_entry *allocations_put_entry(
         mps_allocation_request_copy(&entry->value.request, &arena, &value->request);
         mps_allocation_copy(&entry->value.allocation, &arena, &value->allocation);
         entry->arena = arena;
+        entry->backoff = (struct backoff){.least_ms = 1000, .most_ms = 60000};
         list_append(&allocations->entries, &entry->link);
         if (old)
                 allocations_free_entry(old);
@@ -144,11 +148,9 @@ static void start_allocation(struct request *request)
 {
         struct mps_allocations *allocations = request->allocations;
         struct allocation_entry *entry = allocations_find_entry(allocations, request->wanted.id);
-        struct mps_control *control;
 
         request->is_waiting = false;
-        control = request_control(request, request->wanted.daemon);
-        if (!control)
+        if (!request_find_daemon(request, request->wanted.daemon))
                 return;
         if (entry)
                 entry->value.is_over = request->is_unwanted;
@@ -159,7 +161,7 @@ static void start_allocation(struct request *request)
                 mps_allocation_copy(&request->allocation, &request->arena, &entry->value.allocation);
                 request_end(request, NULL);
         } else {
-                request_make(request, control);
+                request_make(request);
         }
 }
 
@@ -192,15 +194,13 @@ static void release_entry(
         struct mps_allocations *allocations, struct allocation_entry *entry, mps_done_fn *done, void *data)
 {
         struct mps_daemon *daemon = mps_daemons_find(allocations->daemons, entry->value.request.daemon);
-        struct mps_control *control = daemon && is_current(daemon, &entry->value) ? mps_daemon_control(daemon) : NULL;
         struct request *request = request_new(allocations, REQUEST_RELEASE, data);
 
         entry->value.is_over = true;
         request->done = done;
         mps_allocation_request_copy(&request->wanted, &request->arena, &entry->value.request);
-        if (control) {
-                request->daemon = daemon;
-                request_remove(request, &entry->value, control);
+        if (daemon && is_current(daemon, &entry->value) && mps_daemon_control(daemon)) {
+                request_remove(request, daemon, &entry->value);
                 return;
         }
         allocations_free_entry(entry); /* what it had ended with the process, or was never created */
@@ -291,17 +291,6 @@ static bool is_of_use(const struct mps_daemon *daemon, const struct allocation_e
         return mps_daemon_options(daemon) & MPS_CAN_NAMESPACE || entry->value.pid;
 }
 
-static void allocations_make_missing(struct mps_allocations *allocations, const struct allocation_entry *entry)
-{
-        struct request *request = request_new(allocations, REQUEST_ALLOCATION, NULL);
-        struct mps_control *control;
-
-        mps_allocation_request_copy(&request->wanted, &request->arena, &entry->value.request);
-        control = request_control(request, request->wanted.daemon);
-        if (control)
-                request_make(request, control);
-}
-
 /* May free the entry. */
 static void reconcile_entry(struct mps_allocations *allocations, struct allocation_entry *entry)
 {
@@ -320,7 +309,7 @@ static void reconcile_entry(struct mps_allocations *allocations, struct allocati
                 return;
         if (entry->asked_start != process.start_time) {
                 entry->asked_start = process.start_time;
-                entry->failures = 0;
+                entry->backoff.failures = 0;
                 entry->due_ms = 0;
         }
         if (entry->due_ms > allocations_now_ms(allocations))
@@ -328,7 +317,7 @@ static void reconcile_entry(struct mps_allocations *allocations, struct allocati
         if (entry->value.is_over)
                 release_entry(allocations, entry, NULL, NULL);
         else if (is_of_use(daemon, entry))
-                allocations_make_missing(allocations, entry);
+                mps_allocations_make(allocations, &entry->value.request, NULL, NULL);
 }
 
 static void on_reconcile(uv_timer_t *timer)
@@ -378,25 +367,23 @@ static void fail_if_ended(struct request *request, const struct allocation_entry
 }
 
 /* A caller gets the error and retries by itself, so only an entry that was created before is retried here. */
-void allocations_note_outcome(struct request *request)
+static void allocations_note_outcome(struct request *request)
 {
         struct mps_allocations *allocations = request->allocations;
         struct allocation_entry *entry =
                 request->kind == REQUEST_TERMINATE ? NULL : allocations_find_entry(allocations, request->wanted.id);
-        uint64_t ms;
 
         if (!entry)
                 return;
         fail_if_ended(request, entry);
         if (request->err.kind == ERROR_NONE) {
-                entry->failures = 0;
+                entry->backoff.failures = 0;
                 entry->due_ms = 0;
                 free(TAKE_PTR(entry->problem));
                 return;
         }
-        ms = MIN(RETRY_MS << MIN(entry->failures, 6U), RETRY_MAX_MS);
-        entry->due_ms = allocations_now_ms(allocations) + ms + (uv_hrtime() / 1000) % (ms / 10 + 1);
-        if (entry->failures++ == 0) {
+        entry->due_ms = allocations_now_ms(allocations) + backoff_next(&entry->backoff, 0, backoff_random());
+        if (entry->backoff.failures == 1) {
                 log_warn(request->kind == REQUEST_ALLOCATION
                                  ? "a container's partition or namespace is missing, and is "
                                    "created later"
@@ -411,6 +398,50 @@ void allocations_note_outcome(struct request *request)
                 entry->problem = xstrdup(request->err.text);
         }
 }
+
+/* ---- answers ---- */
+
+static void request_deliver(struct request *request)
+{
+        const struct error *err = request->err.kind == ERROR_NONE ? NULL : &request->err;
+
+        if (request->granted)
+                request->granted(err, err ? NULL : &request->allocation, request->data);
+        else if (request->done)
+                request->done(err, request->data);
+}
+
+static struct request *first_over(const struct mps_allocations *allocations)
+{
+        LIST_FOR_EACH(link, &allocations->requests)
+                if (container_of(link, struct request, link)->is_over)
+                        return container_of(link, struct request, link);
+        return NULL;
+}
+
+void mps_allocations_deliver(struct mps_allocations *allocations)
+{
+        struct request *request;
+
+        while ((request = first_over(allocations))) {
+                list_remove(&request->link);
+                allocations_note_outcome(request);
+                request_deliver(request);
+                request_free(request);
+        }
+}
+
+void mps_allocations_fail_daemon(struct mps_allocations *allocations, const struct mps_daemon *daemon)
+{
+        LIST_FOR_EACH(link, &allocations->requests) {
+                struct request *request = container_of(link, struct request, link);
+
+                if (request->daemon == daemon)
+                        request_fail(request, ERROR_UNAVAILABLE, "has ended", mps_daemon_get_name(daemon));
+        }
+}
+
+/* ---- what others see ---- */
 
 void mps_allocations_describe(
         const struct mps_allocations *allocations, struct arena *arena, struct mps_daemon_status *daemon)
@@ -467,14 +498,13 @@ size_t mps_allocations_list_namespaces(const struct mps_allocations *allocations
 
 /* ---- start and end ---- */
 
-void mps_allocations_init(struct mps_allocations *allocations, uv_loop_t *loop, const char *root,
-        const char *system_root, struct mps_daemons *daemons, const struct mps_record_owner *owner)
+void mps_allocations_init(
+        struct mps_allocations *allocations, struct mps_daemons *daemons, const struct mps_record_owner *owner)
 {
-        *allocations = (struct mps_allocations){
-                .root = root, .system_root = system_root, .daemons = daemons, .owner = *owner, .is_paused = true};
+        *allocations = (struct mps_allocations){.daemons = daemons, .owner = *owner, .is_paused = true};
         list_init(&allocations->entries);
         list_init(&allocations->requests);
-        uv_timer_init(loop, &allocations->timer);
+        uv_timer_init(daemons->context.options->loop, &allocations->timer);
         allocations->timer.data = allocations;
 }
 
@@ -492,7 +522,8 @@ void mps_allocations_close(struct mps_allocations *allocations, struct closing *
 
 void mps_allocations_done(struct mps_allocations *allocations)
 {
-        requests_done(allocations);
+        while (!list_is_empty(&allocations->requests))
+                request_free(container_of(allocations->requests.next, struct request, link));
         while (!list_is_empty(&allocations->entries))
                 allocations_free_entry(container_of(allocations->entries.next, struct allocation_entry, link));
 }

@@ -78,27 +78,44 @@ void compute_mode_ask_to_set(struct nvml_pool *pool, struct nvml_request *reques
 
 /* ---- the modes of before ---- */
 
-static struct mps_record_mode *find_mode(const struct compute_modes *modes, const char *uuid)
+struct mode {
+        struct list link; /* modes->items */
+        struct compute_modes *modes;
+        struct nvml_request request;
+        char *uuid;
+        nvmlComputeMode_t before;
+        bool is_going_back; /* NVML is restoring it; it stays on record until that is done */
+        bool is_late;       /* NVML did not answer */
+};
+
+static struct mode *mode_of(struct list *link)
 {
-        for (size_t i = 0; i < modes->n_items; i++)
-                if (strcmp(modes->items[i].uuid, uuid) == 0)
-                        return &modes->items[i];
+        return container_of(link, struct mode, link);
+}
+
+static struct mode *find_mode(const struct compute_modes *modes, const char *uuid)
+{
+        LIST_FOR_EACH(link, &modes->items)
+                if (strcmp(mode_of(link)->uuid, uuid) == 0)
+                        return mode_of(link);
         return NULL;
 }
 
 void compute_modes_add(struct compute_modes *modes, const char *uuid, nvmlComputeMode_t before)
 {
-        modes->items = xrealloc(modes->items, (modes->n_items + 1) * sizeof(*modes->items));
-        modes->items[modes->n_items++] =
-                (struct mps_record_mode){.uuid = arena_strdup(&modes->arena, uuid), .before = before};
+        struct mode *mode = xcalloc(1, sizeof(*mode));
+
+        mode->modes = modes;
+        mode->uuid = xstrdup(uuid);
+        mode->before = before;
+        list_append(&modes->items, &mode->link);
 }
 
-static void remove_mode(struct compute_modes *modes, const char *uuid)
+static void remove_mode(struct mode *mode)
 {
-        struct mps_record_mode *mode = find_mode(modes, uuid);
-
-        if (mode)
-                *mode = modes->items[--modes->n_items];
+        list_remove(&mode->link);
+        free(mode->uuid);
+        free(mode);
 }
 
 bool compute_modes_has(const struct compute_modes *modes, const char *uuid)
@@ -114,16 +131,21 @@ int compute_modes_record(struct compute_modes *modes, const char *uuid, nvmlComp
         compute_modes_add(modes, uuid, before);
         if (modes->owner.write(err, modes->owner.data) == 0)
                 return 0;
-        remove_mode(modes, uuid);
+        remove_mode(mode_of(modes->items.previous));
         return error_prefix(err, "the previous mode cannot be recorded");
 }
 
-struct mode_job {
-        struct nvml_request request;
-        struct compute_modes *modes;
-        nvmlComputeMode_t before;
-        char *uuid;
-};
+void compute_modes_fill_record(const struct compute_modes *modes, struct mps_record *record)
+{
+        size_t count = 0;
+
+        LIST_FOR_EACH(link, &modes->items)
+                count++;
+        record->modes = ARENA_ARRAY(&record->arena, struct mps_record_mode, count);
+        LIST_FOR_EACH(link, &modes->items)
+                record->modes[record->n_modes++] =
+                        (struct mps_record_mode){.uuid = mode_of(link)->uuid, .before = mode_of(link)->before};
+}
 
 /* NVML has not answered: |err| is not its own. */
 static bool is_unanswered(const struct nvml_request *request, const struct error *err)
@@ -132,51 +154,46 @@ static bool is_unanswered(const struct nvml_request *request, const struct error
 }
 
 /* The mode stays on record. While the supervisor ends it is not tried again. */
-static void note_mode_stays(const struct mode_job *job, struct mps_record_mode *recorded, const struct error *err)
+static void note_mode_stays(struct mode *mode, const struct error *err)
 {
-        const bool is_closing = job->modes->is_closing;
-
-        recorded->is_going_back = is_closing;
-        if (is_closing)
-                log_warn("the compute mode is not put back: the next start does it", LOG_STR("unit", job->uuid),
-                        LOG_STR("mode", compute_mode_name(job->before)), LOG_ERR(err));
-        else if (!recorded->is_late)
-                log_warn("the compute mode is not put back yet", LOG_STR("unit", job->uuid),
-                        LOG_STR("mode", compute_mode_name(job->before)), LOG_ERR(err));
-        recorded->is_late = true;
+        mode->is_going_back = mode->modes->is_closing;
+        if (mode->modes->is_closing)
+                log_warn("the compute mode is not put back: the next start does it", LOG_STR("unit", mode->uuid),
+                        LOG_STR("mode", compute_mode_name(mode->before)), LOG_ERR(err));
+        else if (!mode->is_late)
+                log_warn("the compute mode is not put back yet", LOG_STR("unit", mode->uuid),
+                        LOG_STR("mode", compute_mode_name(mode->before)), LOG_ERR(err));
+        mode->is_late = true;
 }
 
-static void note_mode_is_done(const struct mode_job *job, struct mps_record_mode *recorded, const struct error *err)
+/* A unit that is wanted again keeps its recorded mode. */
+static void note_mode_is_done(struct mode *mode, const struct error *err)
 {
-        struct compute_modes *modes = job->modes;
+        struct compute_modes *modes = mode->modes;
 
         if (err)
-                log_warn("the compute mode is not restored", LOG_STR("unit", job->uuid),
-                        LOG_STR("mode", compute_mode_name(job->before)), LOG_ERR(err));
+                log_warn("the compute mode is not restored", LOG_STR("unit", mode->uuid),
+                        LOG_STR("mode", compute_mode_name(mode->before)), LOG_ERR(err));
         else
-                log_info("compute mode restored", LOG_STR("unit", job->uuid),
-                        LOG_STR("mode", compute_mode_name(job->before)));
-        /* A unit that is wanted again keeps its recorded mode. */
-        if (modes->is_needed(job->uuid, modes->owner.data))
-                recorded->is_going_back = recorded->is_late = false;
+                log_info("compute mode restored", LOG_STR("unit", mode->uuid),
+                        LOG_STR("mode", compute_mode_name(mode->before)));
+        if (modes->is_needed(mode->uuid, modes->owner.data))
+                mode->is_going_back = mode->is_late = false;
         else
-                remove_mode(modes, job->uuid);
+                remove_mode(mode);
         modes->owner.changed(true, modes->owner.data);
 }
 
 static void on_mode(struct nvml_request *request, const struct error *err, struct pack *answer UNUSED)
 {
-        struct mode_job *job = container_of(request, struct mode_job, request);
-        struct compute_modes *modes = job->modes;
-        struct mps_record_mode *recorded = find_mode(modes, job->uuid); /* it stays as long as it is going back */
+        struct mode *mode = container_of(request, struct mode, request);
+        struct compute_modes *modes = mode->modes;
 
         modes->n_jobs--;
         if (!modes->nvml || is_unanswered(request, err))
-                note_mode_stays(job, recorded, err);
+                note_mode_stays(mode, err);
         else
-                note_mode_is_done(job, recorded, err);
-        free(job->uuid);
-        free(job);
+                note_mode_is_done(mode, err);
         if (modes->is_closing && modes->nvml)
                 modes->owner.changed(false, modes->owner.data); /* the supervisor may wait for this */
 }
@@ -187,32 +204,34 @@ static void on_mode(struct nvml_request *request, const struct error *err, struc
  */
 void compute_modes_restore(struct compute_modes *modes)
 {
-        for (size_t i = 0; i < modes->n_items; i++) {
-                struct mps_record_mode *recorded = &modes->items[i];
-                struct mode_job *job;
+        LIST_FOR_EACH(link, &modes->items) {
+                struct mode *mode = mode_of(link);
 
-                if (recorded->is_going_back || modes->is_needed(recorded->uuid, modes->owner.data))
+                if (mode->is_going_back || modes->is_needed(mode->uuid, modes->owner.data))
                         continue;
-                job = xcalloc(1, sizeof(*job));
-                job->modes = modes;
-                job->before = recorded->before;
-                job->uuid = xstrdup(recorded->uuid);
-                recorded->is_going_back = true;
+                mode->is_going_back = true;
                 modes->n_jobs++;
-                compute_mode_ask_to_set(modes->nvml, &job->request, job->uuid, job->before, on_mode);
+                compute_mode_ask_to_set(modes->nvml, &mode->request, mode->uuid, mode->before, on_mode);
         }
 }
 
 bool compute_modes_are_left(const struct compute_modes *modes)
 {
-        for (size_t i = 0; i < modes->n_items; i++)
-                if (modes->items[i].is_going_back)
+        LIST_FOR_EACH(link, &modes->items)
+                if (mode_of(link)->is_going_back)
                         return true;
         return false;
 }
 
+void compute_modes_init(struct compute_modes *modes, struct nvml_pool *nvml, const struct mps_record_owner *owner,
+        bool (*is_needed)(const char *uuid, void *data))
+{
+        *modes = (struct compute_modes){.nvml = nvml, .owner = *owner, .is_needed = is_needed};
+        list_init(&modes->items);
+}
+
 void compute_modes_done(struct compute_modes *modes)
 {
-        arena_done(&modes->arena);
-        free(modes->items);
+        while (!list_is_empty(&modes->items))
+                remove_mode(mode_of(modes->items.next));
 }

@@ -29,12 +29,13 @@ struct compute_modes {
         struct nvml_pool *nvml; /* NULL: closed */
         struct mps_record_owner owner;
         bool (*is_needed)(const char *uuid, void *data); /* a daemon has the unit, or is to have it; |owner.data| */
-        struct arena arena;                              /* never shrinks, since a node has few units */
-        struct mps_record_mode *items;
-        size_t n_items;
+        struct list items;
         unsigned int n_jobs; /* modes that are being restored */
         bool is_closing;     /* a mode that cannot be restored is left to the next supervisor */
 };
+void compute_modes_init(struct compute_modes *modes, struct nvml_pool *nvml, const struct mps_record_owner *owner,
+        bool (*is_needed)(const char *uuid, void *data));
+/* |nvml| has been closed. */
 void compute_modes_done(struct compute_modes *modes);
 /* The mode is on record already. */
 void compute_modes_add(struct compute_modes *modes, const char *uuid, nvmlComputeMode_t before);
@@ -42,6 +43,7 @@ bool compute_modes_has(const struct compute_modes *modes, const char *uuid);
 /* Records the mode. An error: it is not on file, so it must not be changed. */
 int compute_modes_record(
         struct compute_modes *modes, const char *uuid, nvmlComputeMode_t before, struct error *err) MUST_USE;
+void compute_modes_fill_record(const struct compute_modes *modes, struct mps_record *record);
 /* Restores the modes of units that no daemon has any more. */
 void compute_modes_restore(struct compute_modes *modes);
 /* NVML did not restore all of them. */

@@ -1,349 +1,191 @@
-/*
- * Everything that happens becomes an event of the state machine, and its action is executed here. An action that fails
- * at once reports this as its last step.
- */
+/* A daemon as the supervisor sees it: what is wanted of it, what it reports. */
 #include "mps/supervisor/daemon_state.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/log.h"
-#include "mps/control/dialogue_v3.h"
+#include "mps/supervisor/process.h"
 
-#define DRIFT_POLLS 150U /* five minutes with the default interval */
+/* ---- what it is ---- */
 
-/* ---- reporting ---- */
-
-static int64_t now_s(void)
+const char *mps_daemon_get_name(const struct mps_daemon *daemon)
 {
-        return (int64_t)time(NULL);
+        return daemon->name;
 }
 
-void daemon_notify(struct mps_daemon *daemon, bool is_process)
+bool mps_daemon_is_gone(const struct mps_daemon *daemon)
 {
-        if (!daemon->end.is_closing)
-                daemon->context->changed(daemon, is_process, daemon->context->data);
+        return daemon->machine.state == MPS_OFF && !daemon->machine.wanted;
 }
 
-void daemon_set_text(char **text, char *value)
+bool mps_daemon_is_ready(const struct mps_daemon *daemon)
 {
-        free(*text);
-        *text = value;
+        return daemon->machine.state == MPS_READY;
 }
 
-void daemon_set_drift(struct mps_daemon *daemon, char *text)
+const struct mps_daemon_wanted *mps_daemon_settings(const struct mps_daemon *daemon)
 {
-        daemon_set_text(&daemon->notes.drift, text);
-        daemon->notes.drift_polls = DRIFT_POLLS;
+        return daemon->process.launch || !daemon->wanted.value.name ? &daemon->started.value : &daemon->wanted.value;
 }
 
-static void log_limits(const struct mps_daemon *daemon)
+bool mps_daemon_holds(const struct mps_daemon *daemon, const char *uuid)
 {
-        for (size_t i = 0; i < daemon->started.value.n_units; i++) {
-                struct strbuf line = STRBUF_INIT;
-
-                mps_limit_line(&line, &daemon->started.value.units[i]);
-                if (line.size)
-                        log_text(LOG_INFO, "%s", line.data);
-                strbuf_done(&line);
-        }
+        return daemon->process.launch && mps_daemon_unit(&daemon->started.value, uuid);
 }
 
-static void daemon_note_state(struct mps_daemon *daemon, enum mps_state before)
+bool mps_daemon_record(const struct mps_daemon *daemon, struct mps_record_daemon *ret)
 {
-        const enum mps_state state = daemon->machine.state;
-
-        if (state == before)
-                return;
-        daemon->notes.since = now_s();
-        if (before == MPS_READY || state == MPS_READY)
-                mps_folder_set_started(&daemon->folder, state == MPS_READY);
-        if (state == MPS_READY) {
-                daemon_set_text(&daemon->notes.reason, NULL);
-                log_limits(daemon);
-        }
-        if (state == MPS_STARTING && before == MPS_FAULT)
-                daemon->notes.restarts++;
-        if (state == MPS_FAULT)
-                log_warn("MPS daemon", LOG_STR("name", daemon->name), LOG_STR("state", mps_state_name(state)),
-                        LOG_STR("reason", daemon->notes.reason));
-        else
-                log_info("MPS daemon", LOG_STR("name", daemon->name), LOG_STR("state", mps_state_name(state)),
-                        LOG_INT("pid", daemon->process.launch ? mps_launch_pid(daemon->process.launch) : 0));
-}
-
-/* ---- commands ---- */
-
-static void on_slow_answer(void *data)
-{
-        struct mps_daemon *daemon = data;
-
-        daemon_peers_on_slow(&daemon->peers);
-}
-
-static void on_refused_question(void *data)
-{
-        struct mps_daemon *daemon = data;
-
-        mps_journal_read(daemon->polls.journal); /* for rank_peer() */
-        daemon_peers_on_refused(&daemon->peers);
-}
-
-static struct mps_control *open_control(struct mps_daemon *daemon, struct error *err)
-{
-        const struct mps_daemon_context *context = daemon->context;
-        _free_ char *program = NULL;
-        struct mps_control *control;
-
-        if (mps_control_find(&program, context->program, context->path, context->driver_root, err) < 0)
-                return NULL;
-        const struct mps_control_options options = {
-                .loop = context->loop,
-                .program = program,
-                .pipe_directory = daemon->folder.pipe,
-                .log_directory = daemon->folder.log,
-                .path = context->path,
-                .environment = context->environment,
-                .timeout_ms = context->command_ms,
-                .slow = on_slow_answer,
-                .refused = on_refused_question,
-                .data = daemon,
+        if (!daemon->process.launch)
+                return false;
+        *ret = (struct mps_record_daemon){
+                .pid = mps_launch_pid(daemon->process.launch),
+                .start_time = mps_launch_start_time(daemon->process.launch),
+                .inode = daemon->folder.inode,
+                .options = daemon->process.options,
+                .can = daemon->process.can,
+                .settings = daemon->started.value,
         };
-
-        if (mps_control_new(&control, &options, err) < 0)
-                return NULL;
-        return control;
+        ret->settings.name = daemon->name;
+        return ret->pid != 0;
 }
 
-static void close_control(struct mps_daemon *daemon, struct mps_control *control)
+unsigned int mps_daemon_options(const struct mps_daemon *daemon)
 {
-        if (control)
-                mps_control_close(control, closing_release, closing_hold(&daemon->end.closing));
+        return daemon->process.options;
 }
 
-void daemon_drop_control(struct mps_daemon *daemon)
+enum mps_tier mps_daemon_tier(const struct mps_daemon *daemon)
 {
-        daemon_stop_settings(daemon);
-        daemon->polls.current = mps_poll_cancel(daemon->polls.current);
-        close_control(daemon, TAKE_PTR(daemon->fronts.control));
-        uv_timer_stop(&daemon->turn);
-}
+        const struct mps_daemon_wanted *settings = mps_daemon_settings(daemon);
 
-int daemon_renew_control(struct mps_daemon *daemon, struct error *err)
-{
-        daemon_drop_control(daemon);
-        daemon->fronts.control = open_control(daemon, err);
-        return daemon->fronts.control ? 0 : -1;
-}
-
-struct mps_control *mps_daemon_control(struct mps_daemon *daemon)
-{
-        struct error err;
-
-        if (!daemon->fronts.requests && daemon->process.launch)
-                daemon->fronts.requests = open_control(daemon, &err);
-        return daemon->process.launch ? daemon->fronts.requests : NULL;
-}
-
-/* ---- actions ---- */
-
-static void ignore_answer(const struct error *err UNUSED, const char *answer UNUSED, void *data UNUSED)
-{
-}
-
-/* The v3 interface can delete a server only with all its namespaces, so the server's process is ended instead. */
-static void shut_servers(struct mps_daemon *daemon)
-{
-        for (size_t i = 0; daemon->polls.seen && i < daemon->polls.seen->n_servers; i++) {
-                if (daemon_is_v3(daemon)) {
-                        mps_observation_kill_server(daemon->polls.seen, i);
-                        continue;
-                }
-                _free_ char *command = xasprintf("shutdown_server %d -f", (int)daemon->polls.seen->servers[i].pid);
-
-                mps_control_ask(daemon->fronts.control, command, ignore_answer, NULL);
-        }
-}
-
-/*
- * Without a process (for example, it waits for its units) the exit is reported too, but from the timer, not from here.
- */
-static void kill_process(struct mps_daemon *daemon)
-{
-        daemon_stop_preparing(daemon);
-        daemon_drop_control(daemon);
-        daemon->is_waiting = false;
-        if (daemon->process.launch)
-                mps_launch_kill(daemon->process.launch);
-        else
-                daemon_report(daemon, MPS_EVENT_EXITED, NULL);
-}
-
-static void daemon_quit(struct mps_daemon *daemon, const char *command)
-{
-        struct error err;
-
-        if (daemon_renew_control(daemon, &err) < 0) {
-                daemon_report(daemon, MPS_EVENT_SILENT, "%s", err.text);
-                return;
-        }
+        if (daemon->process.options & MPS_CAN_PARTITION)
+                return MPS_TIER_PARTITION;
         if (daemon_is_v3(daemon))
-                mps_control_run(daemon->fronts.control, DIALOGUE_V3_QUIT, ignore_answer, NULL);
-        else
-                mps_control_ask(daemon->fronts.control, command, ignore_answer, NULL);
+                return MPS_TIER_NAMESPACE;
+        return settings->provisioning == PROVISIONING_UNIFORM ? MPS_TIER_DEFAULT
+                                                              : MIN(settings->tier_limit, MPS_TIER_VERIFIED);
 }
 
-static void daemon_drain(struct mps_daemon *daemon)
+static const char *default_reason(enum mps_state state)
 {
-        struct error err;
-
-        if (daemon_renew_control(daemon, &err) < 0)
-                daemon_report(daemon, MPS_EVENT_SILENT, "%s", err.text);
-        else
-                daemon_poll_again(daemon, 0);
-}
-
-static void forget_process(struct mps_daemon *daemon)
-{
-        daemon->started.value = (struct mps_daemon_wanted){0};
-        arena_done(&daemon->started.arena);
-        daemon->polls.seen = mps_observation_free(daemon->polls.seen);
-        daemon_set_text(&daemon->notes.notice, NULL);
-        daemon_set_text(&daemon->notes.drift, NULL);
-        free(TAKE_PTR(daemon->checks.chunks));
-        daemon->checks.n_chunks = 0;
-}
-
-static void daemon_carry_out(struct mps_daemon *daemon, enum mps_command command)
-{
-        switch (command) {
-        case MPS_DO_NOTHING:
-                break;
-        case MPS_DO_START:
-                daemon_start(daemon);
-                break;
-        case MPS_DO_CONFIGURE:
-                daemon_configure(daemon);
-                break;
-        case MPS_DO_DRAIN:
-                daemon_drain(daemon);
-                break;
-        case MPS_DO_QUIT:
-                daemon_quit(daemon, "quit");
-                break;
-        case MPS_DO_END:
-                daemon_quit(daemon, "quit -t 1");
-                break;
-        case MPS_DO_KILL:
-                kill_process(daemon);
-                break;
-        case MPS_DO_SHUT_SERVER:
-                shut_servers(daemon);
-                break;
-        case MPS_DO_GONE:
-                forget_process(daemon);
-                break;
-        }
-}
-
-static void on_daemon_deadline(uv_timer_t *timer)
-{
-        daemon_report(timer->data, MPS_EVENT_TIMEOUT, NULL);
-}
-
-/* A retry is delayed by up to a tenth, so that daemons that failed together do not start together. */
-static uint64_t with_jitter(const struct mps_daemon *daemon, uint64_t ms)
-{
-        if (daemon->machine.state != MPS_FAULT || daemon->machine.phase != MPS_PHASE_PLAIN)
-                return ms;
-        return ms + (uv_hrtime() / 1000) % (ms / 10 + 1);
-}
-
-static void daemon_arm(struct mps_daemon *daemon, uint64_t timeout_ms)
-{
-        if (timeout_ms == 0)
-                uv_timer_stop(&daemon->deadline);
-        else if (timeout_ms != MPS_TIMER_KEEP)
-                uv_timer_start(&daemon->deadline, on_daemon_deadline, with_jitter(daemon, timeout_ms), 0);
-}
-
-static const char *reason_for_timeout(const struct mps_daemon *daemon)
-{
-        switch (daemon->machine.state) {
-        case MPS_STARTING:
-                return "its control daemon was started, and has not answered within 30 seconds";
-        case MPS_CONFIGURING:
-                return "its control daemon has not taken its settings within 60 seconds";
-        default:
+        switch (state) {
+        case MPS_READY:
                 return NULL;
+        case MPS_OFF:
+                return "it is not wanted";
+        case MPS_STARTING:
+                return "its control daemon has been started and has not answered yet";
+        case MPS_CONFIGURING:
+                return "its settings are being set and read back";
+        case MPS_DRAINING:
+                return "it is ending";
+        case MPS_FAULT:
+                return "it has failed";
         }
+        return NULL;
 }
 
-/* A lower tier is better than no service: daemons that start from now on do not use v3. */
-static void give_up_v3(const struct mps_daemon *daemon)
+static const struct mps_server *copy_servers(struct arena *arena, const struct mps_observation *seen)
 {
-        if (!(daemon->context->unknown_options & MPS_CAN_NAMESPACE))
-                log_warn("an MPS daemon did not become ready with the v3 interface: no namespaces until a restart",
-                        LOG_STR("name", daemon->name));
-        daemon->context->unknown_options |= MPS_CAN_NAMESPACE;
+        struct mps_server *servers = ARENA_ARRAY(arena, struct mps_server, seen->n_servers);
+
+        for (size_t i = 0; i < seen->n_servers; i++) {
+                servers[i] = seen->servers[i];
+                servers[i].status = arena_strdup(arena, seen->servers[i].status);
+        }
+        return servers;
 }
 
-void daemon_report(struct mps_daemon *daemon, enum mps_event event, const char *format, ...)
+static struct mps_client *copy_clients(struct arena *arena, const struct mps_observation *seen)
 {
-        const enum mps_state before = daemon->machine.state;
-        const bool was_alive = mps_machine_is_alive(&daemon->machine);
-        const char *late = event == MPS_EVENT_TIMEOUT ? reason_for_timeout(daemon) : NULL;
-        struct mps_machine next = daemon->machine;
-        struct mps_action action;
+        struct mps_client *clients = ARENA_ARRAY(arena, struct mps_client, seen->n_clients);
 
-        if (daemon->end.is_closing)
-                return;
-        action = mps_step(&next, event, (int64_t)uv_now(daemon->context->loop));
-        /* An event that changes nothing leaves the reason unchanged, too. */
-        if (action.command == MPS_DO_NOTHING && action.timeout_ms == MPS_TIMER_KEEP && next.state == before) {
-                daemon->machine = next;
-                return;
+        for (size_t i = 0; i < seen->n_clients; i++) {
+                clients[i] = seen->clients[i];
+                clients[i].unit = arena_strdup(arena, seen->clients[i].unit);
+                clients[i].pod_uid = arena_strdup(arena, seen->clients[i].pod_uid);
+                clients[i].container_id = arena_strdup(arena, seen->clients[i].container_id);
+                clients[i].cgroup = arena_strdup(arena, seen->clients[i].cgroup);
+                clients[i].name_space = arena_strdup(arena, seen->clients[i].name_space);
+                clients[i].allocation = arena_strdup(arena, seen->clients[i].allocation);
         }
-        daemon->machine = next;
-        if (next.state == MPS_FAULT && (before == MPS_STARTING || before == MPS_CONFIGURING) && daemon_is_v3(daemon))
-                give_up_v3(daemon);
-        if (format) {
-                va_list args;
-                char text[sizeof(((struct error *)NULL)->text)];
+        return clients;
+}
 
-                va_start(args, format);
-                vsnprintf(text, sizeof(text), format, args);
-                va_end(args);
-                daemon_set_text(&daemon->notes.reason, xstrdup(text));
-        } else if (late) {
-                daemon_set_text(&daemon->notes.reason, xstrdup(late));
-        }
-        daemon_arm(daemon, action.timeout_ms);
-        daemon_note_state(daemon, before);
-        if (daemon_is_looking(daemon) && action.command == MPS_DO_NOTHING)
-                daemon_poll_again(daemon, before == MPS_CONFIGURING ? 0 : mps_daemon_pause(daemon->context));
-        daemon_notify(daemon, was_alive != mps_machine_is_alive(&daemon->machine));
-        daemon_carry_out(daemon, action.command);
+/* Finds the units without a limit of memory. If the settings are guessed, none is known. */
+static size_t find_unlimited(struct arena *arena, const struct mps_daemon_wanted *settings, const char *const **ret)
+{
+        const char **unlimited = ARENA_ARRAY(arena, const char *, settings->n_units);
+        size_t count = 0;
+
+        for (size_t i = 0; i < settings->n_units && !mps_guess_is(settings); i++)
+                if (!settings->units[i].limit_mib)
+                        unlimited[count++] = arena_strdup(arena, settings->units[i].uuid);
+        *ret = unlimited;
+        return count;
+}
+
+struct mps_client *mps_daemon_describe(
+        const struct mps_daemon *daemon, struct arena *arena, struct mps_daemon_status *ret)
+{
+        struct mps_client *clients = daemon->polls.seen ? copy_clients(arena, daemon->polls.seen) : NULL;
+        const struct mps_daemon_wanted *settings = mps_daemon_settings(daemon);
+        const char **units = ARENA_ARRAY(arena, const char *, settings->n_units);
+        const char *reason = daemon->notes.reason ? daemon->notes.reason : default_reason(daemon->machine.state);
+
+        for (size_t i = 0; i < settings->n_units; i++)
+                units[i] = arena_strdup(arena, settings->units[i].uuid);
+        *ret = (struct mps_daemon_status){
+                .name = arena_strdup(arena, daemon->name),
+                .resource = arena_strdup(arena, settings->resource ? settings->resource : ""),
+                .units = units,
+                .n_units = settings->n_units,
+                .state = daemon->machine.state,
+                .reason = reason && daemon->machine.state != MPS_READY ? arena_strdup(arena, reason) : NULL,
+                .notice = arena_strdup(arena, daemon->notes.notice),
+                .since = daemon->notes.since,
+                .pid = mps_launch_pid(daemon->process.launch),
+                .adopted = mps_launch_is_adopted(daemon->process.launch),
+                .restarts = daemon->notes.restarts,
+                .repairs = daemon->checks.repairs,
+                .settings = daemon->process.launch && daemon->started.value.name
+                                    ? mps_daemon_digest(&daemon->started.value)
+                                    : 0,
+                .can = daemon->process.can,
+                .tier = mps_daemon_tier(daemon),
+                .threads_permille = daemon->checks.threads_permille,
+                .limit_mib = daemon->checks.limit_mib,
+                .servers = daemon->polls.seen ? copy_servers(arena, daemon->polls.seen) : NULL,
+                .n_servers = daemon->polls.seen ? daemon->polls.seen->n_servers : 0,
+                .clients = clients,
+                .n_clients = daemon->polls.seen ? daemon->polls.seen->n_clients : 0,
+                .max_clients = daemon_most_clients(daemon),
+                .has_own_shm = daemon->shm.is_own,
+                .shm = daemon->shm.is_own ? daemon->shm.watch.shm : (struct mps_shm){0},
+        };
+        ret->n_unlimited = find_unlimited(arena, settings, &ret->unlimited);
+        return clients;
+}
+
+bool mps_daemon_poll_shm(struct mps_daemon *daemon)
+{
+        return daemon_shm_poll(&daemon->shm, mps_launch_pid(daemon->process.launch), mps_daemon_has_clients(daemon));
+}
+
+void mps_daemon_look(struct mps_daemon *daemon)
+{
+        if (daemon->polls.seen && mps_observation_drop_ended(daemon->polls.seen, daemon->context->options->system_root))
+                daemon_notify(daemon, false);
 }
 
 /* ---- requests from outside ---- */
-
-static void daemon_keep_wanted(struct mps_daemon *daemon, const struct mps_daemon_wanted *wanted)
-{
-        struct arena old = daemon->wanted.arena;
-
-        daemon->wanted.arena = (struct arena)ARENA_INIT;
-        mps_daemon_wanted_copy(&daemon->wanted.value, &daemon->wanted.arena, wanted);
-        arena_done(&old);
-}
 
 void mps_daemon_want(struct mps_daemon *daemon, const struct mps_daemon_wanted *wanted)
 {
         const bool is_new = daemon->wanted.value.name && !mps_daemon_is_same(&daemon->wanted.value, wanted);
 
-        daemon_keep_wanted(daemon, wanted);
+        daemon_settings_set(&daemon->wanted, wanted);
         if (daemon->process.launch ? !daemon_suits(daemon) : is_new)
                 daemon_report(daemon, MPS_EVENT_CHANGED, "it has new settings");
         else
@@ -361,7 +203,7 @@ void mps_daemon_adopt(struct mps_daemon *daemon, const struct mps_daemon_wanted 
         bool is_same;
 
         if (wanted)
-                daemon_keep_wanted(daemon, wanted);
+                daemon_settings_set(&daemon->wanted, wanted);
         if (daemon_take_over(daemon, &is_same, &err) == DAEMON_TAKEN_OVER)
                 daemon_report(daemon, wanted && is_same ? MPS_EVENT_ADOPTED : MPS_EVENT_LEFT, NULL);
 }
@@ -376,27 +218,18 @@ void mps_daemon_lose(struct mps_daemon *daemon, const char *reason)
         daemon_report(daemon, MPS_EVENT_LOST, "%s", reason);
 }
 
-void mps_daemon_poke(struct mps_daemon *daemon)
-{
-        if (!daemon->is_waiting || daemon->context->blocker(daemon, daemon->context->daemons))
-                return;
-        daemon->is_waiting = false;
-        daemon_arm(daemon, MPS_START_TIMEOUT_MS);
-        daemon_start(daemon);
-}
-
 /* ---- start and end ---- */
 
 int mps_daemon_check_name(const struct mps_daemon_context *context, const char *name, struct error *err)
 {
-        const size_t length = strlen(context->root) + strlen("/") + strlen(name) + strlen("/pipe");
+        const size_t length = strlen(context->options->root) + strlen("/") + strlen(name) + strlen("/pipe");
 
         if (length <= MPS_PIPE_PATH_MAX)
                 return 0;
         return error_set(err, ERROR_INVALID,
                 "MPS daemon '%s': its pipe directory '%s/%s/pipe' has %zu bytes, at most %zu are possible: choose a "
                 "shorter MPS root",
-                name, context->root, name, length, MPS_PIPE_PATH_MAX);
+                name, context->options->root, name, length, MPS_PIPE_PATH_MAX);
 }
 
 static unsigned int rank_peer(pid_t pid, void *data)
@@ -437,14 +270,14 @@ int mps_daemon_new(struct mps_daemon **ret, struct mps_daemon_context *context, 
         daemon = xcalloc(1, sizeof(*daemon));
         daemon->context = context;
         daemon->name = xstrdup(name);
-        mps_folder_init(&daemon->folder, context->root, name);
+        mps_folder_init(&daemon->folder, context->options->root, name);
         daemon->polls.journal = mps_journal_new(daemon->folder.log);
-        daemon->notes.since = now_s();
-        uv_timer_init(context->loop, &daemon->deadline);
-        uv_timer_init(context->loop, &daemon->turn);
+        daemon->notes.since = (int64_t)time(NULL);
+        uv_timer_init(context->options->loop, &daemon->deadline);
+        uv_timer_init(context->options->loop, &daemon->turn);
         daemon->deadline.data = daemon->turn.data = daemon;
-        daemon_peers_init(&daemon->peers, context->loop, rank_peer, on_peer_closed, daemon);
-        daemon->log = daemon_log_new(context->loop, &daemon->folder, on_log_flooded, daemon);
+        mps_peers_init(&daemon->peers, context->options->loop, rank_peer, on_peer_closed, daemon);
+        mps_log_init(&daemon->log, context->options->loop, &daemon->folder, on_log_flooded, daemon);
         daemon->shm.name = daemon->name;
         daemon->shm.folder = &daemon->folder;
         daemon->shm.cleaner = context->cleaner;
@@ -486,13 +319,166 @@ void mps_daemon_close(struct mps_daemon *daemon, void (*closed)(void *data), voi
         daemon->end.closed = closed;
         daemon->end.data = data;
         daemon_stop_preparing(daemon);
-        daemon_drop_control(daemon);
-        close_control(daemon, TAKE_PTR(daemon->fronts.requests));
+        daemon_close_controls(daemon);
         daemon->process.launch = mps_launch_forget(daemon->process.launch);
         daemon_shm_stop(&daemon->shm);
-        daemon_log_close(daemon->log, closing);
-        daemon_peers_close(&daemon->peers, closing);
+        mps_log_close(&daemon->log, closing);
+        mps_peers_close(&daemon->peers, closing);
         closing_close(closing, &daemon->deadline);
         closing_close(closing, &daemon->turn);
         closing_end(closing, free_daemon, daemon);
+}
+
+/* ---- all daemons of a supervisor ---- */
+
+struct mps_daemon *mps_daemons_find(const struct mps_daemons *daemons, const char *name)
+{
+        for (size_t i = 0; i < daemons->n_items; i++)
+                if (strcmp(mps_daemon_get_name(daemons->items[i]), name) == 0)
+                        return daemons->items[i];
+        return NULL;
+}
+
+bool mps_daemons_need(const struct mps_daemons *daemons, const char *uuid)
+{
+        for (size_t i = 0; i < daemons->n_items; i++)
+                if (!mps_daemon_is_gone(daemons->items[i]) &&
+                        mps_daemon_unit(mps_daemon_settings(daemons->items[i]), uuid))
+                        return true;
+        return false;
+}
+
+static const char *find_blocker(const struct mps_daemon *daemon, const struct mps_daemons *daemons)
+{
+        const struct mps_daemon_wanted *settings = mps_daemon_settings(daemon);
+
+        for (size_t i = 0; i < daemons->n_items; i++)
+                for (size_t j = 0; daemons->items[i] != daemon && j < settings->n_units; j++)
+                        if (mps_daemon_holds(daemons->items[i], settings->units[j].uuid))
+                                return mps_daemon_get_name(daemons->items[i]);
+        return NULL;
+}
+
+/* NULL: it cannot be adopted or started, which is logged. */
+static struct mps_daemon *daemons_add_daemon(
+        struct mps_daemons *daemons, const char *name, const struct mps_record_daemon *recorded)
+{
+        struct mps_daemon *daemon;
+        struct error err;
+
+        if (mps_daemon_new(&daemon, &daemons->context, name, recorded, &err) < 0) {
+                log_warn("an MPS daemon on record is not taken over", LOG_ERR(&err));
+                return NULL;
+        }
+        daemons->items = xrealloc(daemons->items, (daemons->n_items + 1) * sizeof(*daemons->items));
+        daemons->items[daemons->n_items++] = daemon;
+        return daemon;
+}
+
+struct mps_daemon *mps_daemons_remove(struct mps_daemons *daemons, size_t position)
+{
+        struct mps_daemon *daemon = daemons->items[position];
+
+        daemons->n_items--;
+        memmove(&daemons->items[position], &daemons->items[position + 1],
+                (daemons->n_items - position) * sizeof(*daemons->items));
+        return daemon;
+}
+
+/* ---- daemons that run ---- */
+
+static void adopt_one_left(struct mps_daemons *daemons, const struct mps_wanted *wanted, bool is_restoring,
+        const struct process_found *found)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct mps_record_daemon process = {.pid = found->pid, .start_time = found->start_time};
+        struct mps_daemon *daemon = mps_daemons_find(daemons, found->name);
+        struct mps_record_daemon known;
+
+        if (!mps_guess(&process.settings, &arena, found->name, found->units))
+                return;
+        if (daemon && (mps_daemon_record(daemon, &known) || !is_restoring)) /* else it looks itself */
+                return;
+        if (!daemon)
+                daemon = daemons_add_daemon(daemons, found->name, &process);
+        if (daemon)
+                mps_daemon_adopt(daemon, mps_wanted_find(wanted, found->name));
+}
+
+/*
+ * Adopts daemons that run and are not in the list, since the record was lost or could not be written. They keep their
+ * units until they have ended, so this comes before anything starts. Those that are not wanted drain. |is_restoring|:
+ * daemons on record have not been started or adopted yet.
+ */
+static void adopt_left(struct mps_daemons *daemons, const struct mps_wanted *wanted, bool is_restoring)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct process_found *found;
+        _free_ char *program = NULL;
+        struct error err;
+        size_t n_found;
+
+        if (mps_daemon_find_program(&daemons->context, &program, &err) < 0)
+                return;
+        n_found = process_find_daemons(daemons->context.options->root, program, &arena, &found);
+        for (size_t i = 0; i < n_found; i++)
+                adopt_one_left(daemons, wanted, is_restoring, &found[i]);
+}
+
+/* ---- what is wanted ---- */
+
+static void drop_unwanted(struct mps_daemons *daemons, const struct mps_wanted *wanted)
+{
+        for (size_t i = 0; i < daemons->n_items; i++)
+                if (!mps_wanted_find(wanted, mps_daemon_get_name(daemons->items[i])))
+                        mps_daemon_drop(daemons->items[i]);
+}
+
+static void want_all(struct mps_daemons *daemons, const struct mps_wanted *wanted)
+{
+        for (size_t i = 0; i < wanted->n_daemons; i++) {
+                struct mps_daemon *daemon = mps_daemons_find(daemons, wanted->daemons[i].name);
+
+                if (!daemon)
+                        daemon = daemons_add_daemon(daemons, wanted->daemons[i].name, NULL);
+                if (daemon)
+                        mps_daemon_want(daemon, &wanted->daemons[i]);
+        }
+}
+
+void mps_daemons_apply(struct mps_daemons *daemons, const struct mps_wanted *wanted)
+{
+        drop_unwanted(daemons, wanted); /* first, so that their units become free */
+        adopt_left(daemons, wanted, false);
+        want_all(daemons, wanted);
+}
+
+void mps_daemons_restore(struct mps_daemons *daemons, const struct mps_record *record)
+{
+        for (size_t i = 0; i < record->n_daemons; i++)
+                daemons_add_daemon(daemons, record->daemons[i].settings.name, &record->daemons[i]);
+        for (size_t i = 0; i < record->n_daemons; i++) {
+                const struct mps_daemon_wanted *settings = &record->daemons[i].settings;
+                const struct mps_daemon_wanted *wanted = mps_wanted_find(&record->wanted, settings->name);
+                struct mps_daemon *daemon = mps_daemons_find(daemons, settings->name);
+
+                if (daemon && !(wanted && mps_daemon_serves(settings, wanted)))
+                        mps_daemon_adopt(daemon, wanted);
+        }
+        if (record->wanted.n_daemons)
+                adopt_left(daemons, &record->wanted, true);
+        want_all(daemons, &record->wanted);
+        drop_unwanted(daemons, &record->wanted);
+}
+
+void mps_daemons_init(struct mps_daemons *daemons, const struct mps_daemon_context *context)
+{
+        *daemons = (struct mps_daemons){.context = *context};
+        daemons->context.blocker = find_blocker;
+        daemons->context.daemons = daemons;
+}
+
+void mps_daemons_done(struct mps_daemons *daemons)
+{
+        free(daemons->items);
 }

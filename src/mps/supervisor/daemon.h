@@ -8,33 +8,22 @@
  */
 #pragma once
 
-#include <uv.h>
-
 #include "gpu/nvml_pool.h"
 #include "mps/control/control.h"
 #include "mps/supervisor/compute_mode.h"
 #include "mps/supervisor/machine.h"
 #include "mps/supervisor/record.h"
+#include "mps/supervisor/supervisor.h"
 
 struct mps_daemon;
 struct mps_daemons;
 
 /* All daemons of a supervisor share one context, which outlives them. */
 struct mps_daemon_context {
-        uv_loop_t *loop;
-        const char *root;
-        const char *program; /* name or path */
-        const char *path;
-        const char *driver_root;
-        const char *system_root;        /* mps/supervisor/process.h */
-        const char *const *environment; /* more variables for the daemons, NULL-terminated; or NULL */
-        const char *enter_shm; /* mps/supervisor/supervisor.h; NULL: all daemons use the node's shared memory */
-        bool sets_compute_mode;
-        uint64_t poll_ms;    /* mps_daemon_pause() */
-        uint64_t command_ms; /* 0: MPS_COMMAND_TIMEOUT_MS */
+        const struct mps_supervisor_options *options;
         struct nvml_pool *nvml;
         struct environments *environments; /* mps/supervisor/environment.h */
-        struct worker *cleaner;            /* mps/supervisor/daemon_shm.h */
+        struct worker *cleaner;            /* mps/supervisor/shm.h */
         struct compute_modes *modes;
         unsigned int unknown_options; /* MPS_CAN_*: options with which the program ended at once */
 
@@ -57,8 +46,11 @@ struct mps_daemon_context {
  */
 static inline uint64_t mps_daemon_pause(const struct mps_daemon_context *context)
 {
-        return context->poll_ms - uv_now(context->loop) % context->poll_ms;
+        return context->options->poll_ms - uv_now(context->options->loop) % context->options->poll_ms;
 }
+
+/* The path of the control program; the caller frees. */
+int mps_daemon_find_program(const struct mps_daemon_context *context, char **ret, struct error *err) MUST_USE;
 
 /*
  * |recorded|: the process that it had, or that was found (mps/supervisor/record.h); or NULL. Nothing starts before
@@ -96,8 +88,9 @@ bool mps_daemon_holds(const struct mps_daemon *daemon, const char *uuid);
 /* False: the daemon has no process. */
 bool mps_daemon_record(const struct mps_daemon *daemon, struct mps_record_daemon *ret);
 
-/* Its status. Texts that can change are copied into |arena|, the rest is borrowed. */
-void mps_daemon_describe(const struct mps_daemon *daemon, struct arena *arena, struct mps_daemon_status *ret);
+/* Its status, in |arena|. Returns its clients, of which the caller fills in |memory|. */
+struct mps_client *mps_daemon_describe(
+        const struct mps_daemon *daemon, struct arena *arena, struct mps_daemon_status *ret);
 
 /*
  * Polls its own shared memory, if it has that, and removes what ended containers left there. True: something changed.
@@ -119,3 +112,33 @@ void mps_daemon_look(struct mps_daemon *daemon);
 
 /* Does not end the process. |closed| may be NULL. */
 void mps_daemon_close(struct mps_daemon *daemon, void (*closed)(void *data), void *data);
+
+/* ---- all daemons of a supervisor ---- */
+
+/*
+ * Those that are wanted, and those that are ending. What runs already is adopted, by the record and without, and each
+ * daemon is asked for what is wanted of it.
+ */
+struct mps_daemons {
+        struct mps_daemon_context context; /* of all of them: its owner fills it, but for |blocker| and |daemons| */
+        struct mps_daemon **items;
+        size_t n_items;
+};
+
+void mps_daemons_init(struct mps_daemons *daemons, const struct mps_daemon_context *context);
+/* All of them have been removed. */
+void mps_daemons_done(struct mps_daemons *daemons);
+
+struct mps_daemon *mps_daemons_find(const struct mps_daemons *daemons, const char *name);
+/* A daemon has the unit, or is to have it. */
+bool mps_daemons_need(const struct mps_daemons *daemons, const char *uuid);
+
+/*
+ * Goes on with the daemons on record. What runs with other settings than are wanted, or is not wanted any more, still
+ * has its units, so it is adopted before anything starts.
+ */
+void mps_daemons_restore(struct mps_daemons *daemons, const struct mps_record *record);
+/* Starts, keeps and drains daemons so that those in |wanted| daemon; their names were checked. */
+void mps_daemons_apply(struct mps_daemons *daemons, const struct mps_wanted *wanted);
+/* Takes a daemon out of the list, for the caller to close. */
+struct mps_daemon *mps_daemons_remove(struct mps_daemons *daemons, size_t position);

@@ -17,7 +17,7 @@
  * client gets it. A server that does not take its settings is left alone. A namespace that does not take them is
  * reported and left as it is, since the daemon serves others.
  *
- * The limit of a cgroup's memory (memory_limits.c) and a new namespace (request_make.c) are set and read back,
+ * The limit of a cgroup's memory (memory_limits.c) and a new namespace (requests.c) are set and read back,
  * too, but apart: the one in a process with NVML, which may hang, the other for a request, which gets the error.
  */
 #include <stdio.h>
@@ -28,7 +28,6 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "mps/control/dialogue.h"
-#include "mps/control/dialogue_v3.h"
 #include "mps/supervisor/daemon_state.h"
 #include "mps/supervisor/setting.h"
 
@@ -357,7 +356,7 @@ static void on_chunks(const struct error *err, const char *answer, void *data)
 }
 
 /*
- * Asks first which partitions the daemon can make, and then for its settings: daemon_poll.c compares the answer with
+ * Asks first which partitions the daemon can make, and then for its settings: daemon_run.c compares the answer with
  * what is needed.
  */
 static void settings_begin(struct settings *settings)
@@ -403,12 +402,9 @@ static void on_probe(const struct error *err, const char *answer, void *data)
 void daemon_configure(struct mps_daemon *daemon)
 {
         struct settings *settings;
-        struct error err;
 
-        if (daemon_renew_control(daemon, &err) < 0) {
-                daemon_report(daemon, MPS_EVENT_SILENT, "%s", err.text);
+        if (!daemon_can_be_asked(daemon))
                 return;
-        }
         settings = settings_new(daemon, true, daemon->started.value.n_units + 3);
         if (daemon_is_v3(daemon)) {
                 const char *server = dialogue_v3_own_server(&settings->arena, geteuid());

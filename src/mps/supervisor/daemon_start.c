@@ -14,7 +14,7 @@
 #include "mps/control/dialogue.h"
 #include "mps/supervisor/compute_mode.h"
 #include "mps/supervisor/record.h"
-#include "mps/supervisor/identity.h"
+#include "mps/supervisor/process.h"
 #include "mps/supervisor/shm_mount.h"
 
 #define PREPARE_MS UINT64_C(10000)
@@ -23,23 +23,6 @@
 #define ENTER_WORDS ((size_t)5) /* inserted before the program's path, if it gets a /dev/shm of its own */
 
 /* ---- adopting a running process ---- */
-
-static void daemon_start_put_units(struct strbuf *text, const struct mps_daemon_wanted *settings)
-{
-        for (size_t i = 0; i < settings->n_units; i++)
-                strbuf_printf(text, "%s%s", i ? "," : "", settings->units[i].uuid);
-}
-
-static void remember_settings(struct mps_daemon *daemon, const struct mps_daemon_wanted *settings)
-{
-        struct arena arena = ARENA_INIT;
-        struct mps_daemon_wanted copy;
-
-        mps_daemon_wanted_copy(&copy, &arena, settings);
-        arena_done(&daemon->started.arena);
-        daemon->started.arena = arena;
-        daemon->started.value = copy;
-}
 
 /* A poll in progress, and what was seen, point into the arena. */
 bool daemon_suits(struct mps_daemon *daemon)
@@ -57,7 +40,7 @@ static void on_process_exit(int status, int signal, void *data);
 /* Whether it uses the v3 interface; no other option can be seen from outside. */
 static unsigned int options_of(pid_t pid)
 {
-        return identity_has_variable(pid, PROTOCOL, "3") ? MPS_CAN_NAMESPACE : 0;
+        return process_has_variable(pid, PROTOCOL, "3") ? MPS_CAN_NAMESPACE : 0;
 }
 
 static bool adopt_process(struct mps_daemon *daemon, const struct mps_record_daemon *process, bool *ret_same)
@@ -66,23 +49,23 @@ static bool adopt_process(struct mps_daemon *daemon, const struct mps_record_dae
         const bool is_known = process->settings.name != NULL;
         struct error err;
 
-        if (mps_launch_adopt(&daemon->process.launch, daemon->context->loop, pid, process->start_time, on_process_exit,
-                    daemon, &err) < 0) {
+        if (mps_launch_adopt(&daemon->process.launch, daemon->context->options->loop, pid, process->start_time,
+                    on_process_exit, daemon, &err) < 0) {
                 log_warn("MPS daemon", LOG_STR("name", daemon->name), LOG_ERR(&err));
                 return false;
         }
         if (is_known)
-                remember_settings(daemon, &process->settings);
+                daemon_settings_set(&daemon->started, &process->settings);
         else
-                remember_settings(
-                        daemon, daemon->wanted.value.name ? &daemon->wanted.value : &daemon->recorded.process.settings);
+                daemon_settings_set(&daemon->started,
+                        daemon->wanted.value.name ? &daemon->wanted.value : &daemon->recorded.process.settings);
         daemon->process.options = is_known && !mps_guess_is(&process->settings) ? process->options : options_of(pid);
         daemon->process.can = process->can;
         *ret_same = !daemon->wanted.value.name || (is_known && daemon_suits(daemon));
         daemon_shm_find(&daemon->shm, pid);
-        daemon_peers_follow(&daemon->peers, pid, process->start_time);
+        mps_peers_follow(&daemon->peers, pid, process->start_time);
         mps_folder_note_doors(&daemon->folder, pid);
-        daemon_log_follow(daemon->log);
+        mps_log_follow(&daemon->log);
         log_info("MPS daemon adopted", LOG_STR("name", daemon->name), LOG_INT("pid", pid));
         return true;
 }
@@ -90,7 +73,7 @@ static bool adopt_process(struct mps_daemon *daemon, const struct mps_record_dae
 /* If it was killed together with the supervisor, its servers may still run. */
 static void end_orphans(const struct mps_daemon *daemon, const struct mps_record_daemon *recorded)
 {
-        const unsigned int count = identity_end_orphans(recorded->pid, recorded->start_time, daemon->folder.pipe);
+        const unsigned int count = process_end_orphans(recorded->pid, recorded->start_time, daemon->folder.pipe);
 
         if (count)
                 log_warn("an MPS daemon was killed: its servers, which still hold the GPU, are terminated",
@@ -112,27 +95,27 @@ static void find_by_lock(struct mps_daemon *daemon, struct arena *arena, struct 
         bool *ret_blocked, struct error *err)
 {
         const struct mps_daemon_context *context = daemon->context;
-        const pid_t pid = identity_of_lock(daemon->folder.pipe);
+        const pid_t pid = process_of_lock(daemon->folder.pipe);
         _free_ char *program = NULL;
         _free_ char *units = NULL;
 
         *ret = (struct mps_record_daemon){0};
-        if (!pid || mps_control_find(&program, context->program, context->path, context->driver_root, err) < 0)
+        if (!pid || mps_daemon_find_program(context, &program, err) < 0)
                 return;
-        switch (identity_check_daemon(pid, program, &ret->start_time, err)) {
-        case IDENTITY_DAEMON:
+        switch (process_check_daemon(pid, program, &ret->start_time, err)) {
+        case PROCESS_DAEMON:
                 ret->pid = pid;
-                units = identity_variable(pid, "CUDA_VISIBLE_DEVICES");
+                units = process_variable(pid, "CUDA_VISIBLE_DEVICES");
                 if (!mps_guess(&ret->settings, arena, daemon->name, units))
                         ret->settings.name = NULL;
                 return;
-        case IDENTITY_PRIVILEGED:
+        case PROCESS_PRIVILEGED:
                 *ret_blocked = true;
                 return;
-        case IDENTITY_STRANGER:
+        case PROCESS_STRANGER:
                 note_stranger(daemon, err);
                 return;
-        case IDENTITY_GONE:
+        case PROCESS_GONE:
                 return;
         }
 }
@@ -147,12 +130,12 @@ enum daemon_found daemon_take_over(struct mps_daemon *daemon, bool *ret_same, st
         daemon->recorded.process.pid = 0;
         if (recorded.pid)
                 end_orphans(daemon, &recorded);
-        if (!recorded.pid || !identity_is_alive(recorded.pid, recorded.start_time) ||
-                !identity_has_variable(recorded.pid, "CUDA_MPS_PIPE_DIRECTORY", daemon->folder.pipe))
+        if (!recorded.pid || !process_is_alive(recorded.pid, recorded.start_time) ||
+                !process_has_variable(recorded.pid, "CUDA_MPS_PIPE_DIRECTORY", daemon->folder.pipe))
                 find_by_lock(daemon, &arena, &process, &is_blocked, err);
         if (is_blocked)
                 return DAEMON_BLOCKED;
-        if (!process.pid || mps_folder_make(&daemon->folder, daemon->context->root, err) < 0 ||
+        if (!process.pid || mps_folder_make(&daemon->folder, daemon->context->options->root, err) < 0 ||
                 daemon_renew_control(daemon, err) < 0 || !adopt_process(daemon, &process, ret_same))
                 return DAEMON_NONE;
         if (process.inode)
@@ -185,9 +168,11 @@ struct prepare {
         struct arena arena;
         struct prepare_unit *units;
         size_t n_units;
-        size_t n_asked; /* units with a request */
-        bool is_unanswered;
-        struct error err; /* why */
+        size_t n_asked;                                      /* units with a request */
+        char driver[NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE]; /* "": unknown */
+        int major;                                           /* the lowest compute capability; 0: unknown */
+        const struct prepare_unit *gone;                     /* one that cannot be used, or NULL */
+        struct error err;                                    /* why a unit has no answer; ERROR_NONE: each has one */
 };
 
 static void free_prepare(struct prepare *prepare)
@@ -280,43 +265,19 @@ static bool has_mig(const struct mps_daemon_wanted *wanted)
         return false;
 }
 
-static const char *find_driver(const struct prepare *prepare)
-{
-        for (size_t i = 0; i < prepare->n_units; i++)
-                if (prepare->units[i].facts.driver[0])
-                        return prepare->units[i].facts.driver;
-        return "";
-}
-
-/* The lowest compute capability; 0: unknown. */
-static int find_major(const struct prepare *prepare)
-{
-        int lowest = 0;
-
-        for (size_t i = 0; i < prepare->n_units; i++) {
-                const int major = prepare->units[i].facts.major;
-
-                if (major && (!lowest || major < lowest))
-                        lowest = major;
-        }
-        return lowest;
-}
-
 /*
  * Before Volta a multi-user server refuses clients of other users. Partitions need Ampere and a whole GPU
  * (plan/capability.h); once enabled, every client must use one.
  */
 static unsigned int choose_options(const struct mps_daemon *daemon, const struct prepare *prepare)
 {
-        const char *driver = find_driver(prepare);
-        const int major = find_major(prepare);
-        unsigned int can = *driver ? dialogue_capabilities(driver) : 0;
+        const unsigned int can = *prepare->driver ? dialogue_capabilities(prepare->driver) : 0;
         unsigned int chosen = 0;
 
-        if (geteuid() == 0 && major >= 7)
+        if (geteuid() == 0 && prepare->major >= 7)
                 chosen |= MPS_CAN_MULTI_USER;
-        if (major >= 8 && daemon->wanted.value.provisioning == PROVISIONING_SM && !has_mig(&daemon->wanted.value) &&
-                daemon->wanted.value.tier_limit >= MPS_TIER_PARTITION)
+        if (prepare->major >= 8 && daemon->wanted.value.provisioning == PROVISIONING_SM &&
+                !has_mig(&daemon->wanted.value) && daemon->wanted.value.tier_limit >= MPS_TIER_PARTITION)
                 chosen |= MPS_CAN_PARTITION;
         if (is_for_namespaces(daemon, chosen))
                 chosen |= MPS_CAN_NAMESPACE;
@@ -327,10 +288,10 @@ static int launch_process(struct mps_daemon *daemon, const char *program, struct
 {
         const struct mps_daemon_context *context = daemon->context;
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        _free_ char *path = mps_control_search_path(program, context->path, context->driver_root);
-        _close_ int log = mps_folder_open_log(&daemon->folder, err);
-        const char *argv[ARRAY_SIZE(options) * 2 + ENTER_WORDS + 3] = {
-                context->enter_shm, "mps", MPS_EXEC_IN_SHM, daemon->folder.shm, daemon->folder.pipe, program, "-f"};
+        _free_ char *path = mps_control_search_path(program, context->options->path, context->options->driver_root);
+        _close_ int log = mps_log_open(&daemon->log, err);
+        const char *argv[ARRAY_SIZE(options) * 2 + ENTER_WORDS + 3] = {context->options->enter_shm, "mps",
+                MPS_EXEC_IN_SHM, daemon->folder.shm, daemon->folder.pipe, program, "-f"};
         const size_t skipped = daemon->shm.is_own ? 0 : ENTER_WORDS;
         struct strbuf units = STRBUF_INIT;
         const char **environment;
@@ -343,23 +304,25 @@ static int launch_process(struct mps_daemon *daemon, const char *program, struct
                 for (size_t j = 0; daemon_start_is_used(i, daemon->process.options) && j < 2 && options[i].words[j];
                         j++)
                         argv[words++] = options[i].words[j];
-        while (context->environment && context->environment[count])
+        while (context->options->environment && context->options->environment[count])
                 count++;
         environment = ARENA_ARRAY(&arena, const char *, count + 6);
-        daemon_start_put_units(&units, &daemon->wanted.value);
+        for (size_t i = 0; i < daemon->wanted.value.n_units; i++)
+                strbuf_printf(&units, "%s%s", i ? "," : "", daemon->wanted.value.units[i].uuid);
         environment[0] = arena_printf(&arena, "PATH=%s", path);
         environment[1] = arena_printf(&arena, "CUDA_VISIBLE_DEVICES=%s", units.data);
         environment[2] = arena_printf(&arena, "CUDA_MPS_PIPE_DIRECTORY=%s", daemon->folder.pipe);
         environment[3] = arena_printf(&arena, "CUDA_MPS_LOG_DIRECTORY=%s", daemon->folder.log);
         for (size_t i = 0; i < count; i++)
-                environment[4 + i] = context->environment[i];
+                environment[4 + i] = context->options->environment[i];
         if (daemon_is_v3(daemon)) /* shows others that it uses v3; NVIDIA's program only looks at the option */
                 environment[4 + count] = PROTOCOL "=3";
         strbuf_done(&units);
         mps_journal_skip(daemon->polls.journal);
-        daemon_log_follow(daemon->log);
+        mps_log_follow(&daemon->log);
         return mps_launch_start(&daemon->process.launch,
-                &(struct mps_launch_options){context->loop, argv + skipped, environment, log, on_process_exit, daemon},
+                &(struct mps_launch_options){
+                        context->options->loop, argv + skipped, environment, log, on_process_exit, daemon},
                 err);
 }
 
@@ -369,15 +332,14 @@ static void spawn_process(struct mps_daemon *daemon)
         _free_ char *program = NULL;
         struct error err;
 
-        if (mps_control_find(&program, context->program, context->path, context->driver_root, &err) < 0 ||
-                mps_folder_clear(&daemon->folder, &err) < 0 || launch_process(daemon, program, &err) < 0 ||
-                daemon_renew_control(daemon, &err) < 0) {
+        if (mps_daemon_find_program(context, &program, &err) < 0 || mps_folder_clear(&daemon->folder, &err) < 0 ||
+                launch_process(daemon, program, &err) < 0 || daemon_renew_control(daemon, &err) < 0) {
                 daemon_report(daemon, MPS_EVENT_EXITED, "%s", err.text);
                 return;
         }
-        daemon_peers_follow(
+        mps_peers_follow(
                 &daemon->peers, mps_launch_pid(daemon->process.launch), mps_launch_start_time(daemon->process.launch));
-        remember_settings(daemon, &daemon->wanted.value);
+        daemon_settings_set(&daemon->started, &daemon->wanted.value);
         daemon_ask_until_it_answers(daemon);
         daemon_notify(daemon, true);
 }
@@ -399,7 +361,7 @@ static unsigned int unknown_option(const struct mps_daemon *daemon, int status, 
  */
 static void kill_servers(const struct mps_daemon *daemon)
 {
-        identity_end_orphans(mps_launch_pid(daemon->process.launch), mps_launch_start_time(daemon->process.launch),
+        process_end_orphans(mps_launch_pid(daemon->process.launch), mps_launch_start_time(daemon->process.launch),
                 daemon->folder.pipe);
         for (size_t i = 0; daemon->polls.seen && i < daemon->polls.seen->n_servers; i++)
                 mps_observation_kill_server(daemon->polls.seen, i);
@@ -408,11 +370,11 @@ static void kill_servers(const struct mps_daemon *daemon)
 static void on_process_exit(int status, int signal, void *data)
 {
         struct mps_daemon *daemon = data;
-        _free_ char *words = daemon_log_last_words(daemon->log);
+        _free_ char *words = mps_log_last_words(&daemon->log);
         const unsigned int unknown = unknown_option(daemon, status, words);
 
         kill_servers(daemon);
-        daemon_peers_follow(&daemon->peers, 0, 0);
+        mps_peers_follow(&daemon->peers, 0, 0);
         daemon->process.launch = mps_launch_forget(daemon->process.launch);
         daemon_drop_control(daemon);
         daemon->polls.seen = mps_observation_free(daemon->polls.seen);
@@ -476,7 +438,7 @@ static bool must_set_mode(const struct mps_daemon_context *context, const struct
         const bool is_other = unit->facts.mode != NVML_COMPUTEMODE_EXCLUSIVE_PROCESS;
         struct error err;
 
-        if (!context->sets_compute_mode || unit->facts.has_mode <= 0)
+        if (!context->options->sets_compute_mode || unit->facts.has_mode <= 0)
                 return false;
         if (compute_modes_record(context->modes, unit->uuid, unit->facts.mode, &err) == 0)
                 return is_other;
@@ -502,24 +464,16 @@ static bool set_modes(struct prepare *prepare)
         return prepare->n_asked > 0;
 }
 
-static const struct prepare_unit *find_gone(const struct prepare *prepare)
-{
-        for (size_t i = 0; i < prepare->n_units; i++)
-                if (prepare->units[i].facts.has_mode < 0)
-                        return &prepare->units[i];
-        return NULL;
-}
-
 static void prepare_go_on(struct prepare *prepare)
 {
-        const struct prepare_unit *gone = find_gone(prepare);
+        const struct prepare_unit *gone = prepare->gone;
         struct mps_daemon *daemon = prepare->daemon;
         struct error err;
 
         daemon->process.options = choose_options(daemon, prepare);
         if (!gone && set_modes(prepare))
                 return;
-        if (prepare->is_unanswered)
+        if (prepare->err.kind != ERROR_NONE)
                 log_warn("no NVML: the compute mode stays as it is, and what the driver can do is not known",
                         LOG_STR("name", daemon->name), LOG_ERR(&prepare->err));
         if (gone) {
@@ -536,13 +490,19 @@ static void prepare_go_on(struct prepare *prepare)
 static void on_daemon_start_read(struct nvml_request *request, const struct error *err, struct pack *answer)
 {
         struct prepare_unit *unit = container_of(request, struct prepare_unit, request);
+        const struct unit_facts *facts = &unit->facts;
         struct prepare *prepare = unit->prepare;
 
         if (err) {
-                prepare->is_unanswered = true;
                 prepare->err = *err;
         } else {
                 PACK(answer, unit->facts);
+                if (!prepare->driver[0])
+                        memcpy(prepare->driver, facts->driver, sizeof(prepare->driver));
+                if (facts->major && (!prepare->major || facts->major < prepare->major))
+                        prepare->major = facts->major;
+                if (facts->has_mode < 0 && !prepare->gone)
+                        prepare->gone = unit;
         }
         if (has_all_answers(prepare))
                 prepare_go_on(prepare);
@@ -584,6 +544,15 @@ static void prepare_begin(struct mps_daemon *daemon)
         daemon_poll_again(daemon, PREPARE_MS); /* then it is too late for NVML */
 }
 
+/* Waits until mps_daemon_poke(). */
+static void wait_for_units(struct mps_daemon *daemon, const char *blocker)
+{
+        uv_timer_stop(&daemon->deadline);
+        daemon_set_text(&daemon->notes.reason,
+                xasprintf("it waits for the daemon '%s' to end, which still serves one of its units", blocker));
+        daemon_notify(daemon, false);
+}
+
 static void begin_with_other(struct mps_daemon *daemon, bool is_same)
 {
         if (!mps_folder_is_same(&daemon->folder)) {
@@ -620,11 +589,11 @@ void daemon_start(struct mps_daemon *daemon)
         blocker = context->blocker(daemon, context->daemons);
         daemon->is_waiting = blocker != NULL;
         if (blocker) {
-                daemon_wait_for_units(daemon, blocker);
+                wait_for_units(daemon, blocker);
                 return;
         }
-        if (mps_control_find(&program, context->program, context->path, context->driver_root, &err) < 0 ||
-                mps_folder_make(&daemon->folder, context->root, &err) < 0 ||
+        if (mps_daemon_find_program(context, &program, &err) < 0 ||
+                mps_folder_make(&daemon->folder, context->options->root, &err) < 0 ||
                 daemon_shm_prepare(&daemon->shm, context->shm_kib(daemon, context->data), is_new, &err) < 0)
                 daemon_report(daemon, MPS_EVENT_EXITED, "%s", err.text);
         else

@@ -1,15 +1,14 @@
 /*
- * A control daemon while it is carried out: for daemon.c, which runs the state machine and its actions, daemon_start.c,
- * which starts or adopts the process, daemon_poll.c, which polls it, daemon_settings.c, which sets and checks its
- * settings, and daemon_describe.c, which reports on it.
+ * A control daemon while it is carried out: for daemon_run.c, which runs the state machine and its actions and polls
+ * the daemon, daemon_start.c, which starts or adopts the process, daemon_settings.c, which sets and checks its
+ * settings, and daemon.c, which is what others see of it.
  */
 #pragma once
 
 #include "base/io/closing.h"
 #include "mps/supervisor/daemon.h"
-#include "mps/supervisor/daemon_log.h"
-#include "mps/supervisor/daemon_peers.h"
-#include "mps/supervisor/daemon_shm.h"
+#include "mps/supervisor/peer.h"
+#include "mps/supervisor/shm.h"
 #include "mps/supervisor/journal.h"
 #include "mps/supervisor/launch.h"
 #include "mps/supervisor/observe.h"
@@ -92,13 +91,16 @@ struct mps_daemon {
         struct daemon_polls polls;
         struct daemon_checks checks;
         struct daemon_notes notes;
-        struct daemon_peers peers;
+        struct mps_peers peers;
         struct daemon_shm shm;
-        struct daemon_log *log;
+        struct mps_log log;
         uv_timer_t deadline; /* the machine's */
         uv_timer_t turn;     /* the next question or poll */
         struct daemon_end end;
 };
+
+/* |value| may be the present one. */
+void daemon_settings_set(struct daemon_settings_copy *settings, const struct mps_daemon_wanted *value);
 
 /*
  * Reports an event to the state machine and executes its action. The text becomes the reason; NULL keeps the present
@@ -121,19 +123,18 @@ bool daemon_is_v3(const struct mps_daemon *daemon);
 
 /* Replaces the control by a new one; questions to the old one get no callback. */
 int daemon_renew_control(struct mps_daemon *daemon, struct error *err) MUST_USE;
+/* The same; false: it failed, which is reported as silence. */
+bool daemon_can_be_asked(struct mps_daemon *daemon);
 void daemon_drop_control(struct mps_daemon *daemon);
+/* The one for others, too. */
+void daemon_close_controls(struct mps_daemon *daemon);
 
-/* daemon_poll.c */
-/* It is in a state in which it is polled. */
-bool daemon_is_looking(const struct mps_daemon *daemon);
-/* Logs lines of the daemon's lists that could not be read; once for a daemon. */
-void daemon_note_unread(struct mps_daemon *daemon, const struct dialogue_unread *unread);
 /* Schedules the next question or poll; replaces one that is scheduled. */
 void daemon_poll_again(struct mps_daemon *daemon, uint64_t ms);
 /* Asks at intervals until the first answer. */
 void daemon_ask_until_it_answers(struct mps_daemon *daemon);
-/* Waits until mps_daemon_poke(). */
-void daemon_wait_for_units(struct mps_daemon *daemon, const char *blocker);
+/* The largest number of clients on one unit; 0: unknown. */
+unsigned int daemon_most_clients(const struct mps_daemon *daemon);
 
 /* daemon_start.c */
 void daemon_start(struct mps_daemon *daemon);
@@ -149,10 +150,6 @@ bool daemon_suits(struct mps_daemon *daemon);
 void daemon_stop_preparing(struct mps_daemon *daemon);
 /* NVML has not answered in time. */
 void daemon_prepare_is_late(struct mps_daemon *daemon);
-
-/* daemon_describe.c */
-/* The largest number of clients on one unit; 0: unknown. */
-unsigned int daemon_most_clients(const struct mps_daemon *daemon);
 
 /* daemon_settings.c */
 /* Gives the daemon its settings. */

@@ -44,10 +44,10 @@ void environment_read(struct environment *ret, const char *root, pid_t pid, uint
 
         process_read_environment(&text, root, pid, start_time);
         *ret = (struct environment){.is_known = text.size > 0 && text.size < PROCESS_ENVIRONMENT_MAX};
-        value = process_variable(&text, ENVIRONMENT_ALLOCATION);
+        value = process_find_variable(&text, ENVIRONMENT_ALLOCATION);
         if (value && allocations_is_id(value) && strlen(value) < sizeof(ret->allocation))
                 strcpy(ret->allocation, value);
-        value = process_variable(&text, ENVIRONMENT_THREADS);
+        value = process_find_variable(&text, ENVIRONMENT_THREADS);
         ret->asked_permille = value ? read_percentage(value) : 0;
 }
 

@@ -19,7 +19,9 @@
 
 #define LOG_LIMIT ((off_t)8 * 1024 * 1024)
 #define LOG_KEPT ((off_t)1024 * 1024)
-#define LOG_TAIL ((off_t)4096)
+#define LOG_TAIL 4096 /* bytes at the end in which the last words are looked for */
+#define LOG_PAUSE_MS UINT64_C(50)
+#define LOG_FLOOD_MS UINT64_C(60000) /* a log that must be cut twice within this time is being flooded */
 #define SELINUX "/sys/fs/selinux/enforce"
 #define SELINUX_CONTEXT "system_u:object_r:container_file_t:s0"
 
@@ -217,64 +219,6 @@ bool mps_folder_is_same(const struct mps_folder *folder)
         return file_is_still(folder->pipe, folder->device, folder->inode);
 }
 
-int mps_folder_open_log(const struct mps_folder *folder, struct error *err)
-{
-        int fd = open(folder->control_log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
-
-        if (fd < 0)
-                return error_errno(err, errno, "open '%s'", folder->control_log);
-        return fd;
-}
-
-off_t mps_folder_log_size(const struct mps_folder *folder)
-{
-        struct stat status;
-
-        return stat(folder->control_log, &status) == 0 ? status.st_size : 0;
-}
-
-/*
- * The daemon keeps writing to the same file, so the file is copied, then truncated. A line written in between is lost.
- */
-bool mps_folder_trim_log(const struct mps_folder *folder)
-{
-        _free_ char *old = xasprintf("%s.1", folder->control_log);
-        _close_ int from = -1;
-        _close_ int to = -1;
-        const off_t size = mps_folder_log_size(folder);
-        off_t at = size - LOG_KEPT;
-
-        if (size <= LOG_LIMIT)
-                return false;
-        from = open(folder->control_log, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-        to = open(old, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
-        if (from < 0)
-                return false;
-        while (to >= 0 && at < size && sendfile(to, from, &at, (size_t)(size - at)) > 0)
-                ;
-        if (ftruncate(from, 0) < 0)
-                log_warn("cannot cut the log of an MPS control daemon", LOG_STR("path", folder->control_log),
-                        LOG_STR("error", strerror(errno)));
-        return true;
-}
-
-void mps_folder_read_log(const struct mps_folder *folder, off_t offset, struct strbuf *text)
-{
-        _close_ int fd = open(folder->control_log, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-        off_t size = mps_folder_log_size(folder);
-        ssize_t got;
-
-        if (fd < 0)
-                return;
-        if (size - offset > LOG_TAIL)
-                offset = size - LOG_TAIL;
-        strbuf_reserve(text, (size_t)LOG_TAIL);
-        got = pread(fd, text->data + text->size, (size_t)LOG_TAIL, offset);
-        if (got > 0)
-                text->size += (size_t)got;
-        text->data[text->size] = '\0';
-}
-
 void mps_folder_set_started(const struct mps_folder *folder, bool started)
 {
         if (!started) {
@@ -286,4 +230,119 @@ void mps_folder_set_started(const struct mps_folder *folder, bool started)
         if (fd < 0)
                 log_warn("cannot create the file that signals that an MPS control daemon is ready",
                         LOG_STR("path", folder->started), LOG_STR("error", strerror(errno)));
+}
+
+/* ---- control.log ---- */
+
+static off_t log_size(const struct mps_log *log)
+{
+        struct stat status;
+
+        return stat(log->folder->control_log, &status) == 0 ? status.st_size : 0;
+}
+
+/*
+ * The daemon keeps writing to the same file, so the file is copied, then truncated. A line written in between is lost.
+ * True: it was too long.
+ */
+static bool log_trim(const struct mps_log *log)
+{
+        _free_ char *old = xasprintf("%s.1", log->folder->control_log);
+        _close_ int from = -1;
+        _close_ int to = -1;
+        const off_t size = log_size(log);
+        off_t at = size - LOG_KEPT;
+
+        if (size <= LOG_LIMIT)
+                return false;
+        from = open(log->folder->control_log, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+        to = open(old, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+        if (from < 0)
+                return false;
+        while (to >= 0 && at < size && sendfile(to, from, &at, (size_t)(size - at)) > 0)
+                ;
+        if (ftruncate(from, 0) < 0)
+                log_warn("cannot cut the log of an MPS control daemon", LOG_STR("path", log->folder->control_log),
+                        LOG_STR("error", strerror(errno)));
+        return true;
+}
+
+static void log_begin(struct mps_log *log);
+
+/* Watching begins before the check: a write in between is then another event. */
+static void on_log_pause_over(uv_timer_t *pause)
+{
+        struct mps_log *log = container_of(pause, struct mps_log, pause);
+        const uint64_t now = MAX(uv_now(pause->loop), UINT64_C(1));
+
+        log_begin(log);
+        if (!log_trim(log))
+                return;
+        if (log->trimmed_at && now - log->trimmed_at < LOG_FLOOD_MS)
+                log->flooded(log->data);
+        log->trimmed_at = now;
+}
+
+/* During a flood of lines, only one event counts per pause: watching stops until the pause is over. */
+static void on_log_event(uv_fs_event_t *event, const char *name UNUSED, int events UNUSED, int status UNUSED)
+{
+        struct mps_log *log = container_of(event, struct mps_log, event);
+
+        uv_fs_event_stop(event);
+        uv_timer_start(&log->pause, on_log_pause_over, LOG_PAUSE_MS, 0);
+}
+
+static void log_begin(struct mps_log *log)
+{
+        const int rc = uv_fs_event_start(&log->event, on_log_event, log->folder->control_log, 0);
+
+        if (rc < 0)
+                log_warn("cannot watch the log of an MPS control daemon: it may grow without bound",
+                        LOG_STR("path", log->folder->control_log), LOG_STR("error", uv_strerror(rc)));
+}
+
+void mps_log_init(
+        struct mps_log *log, uv_loop_t *loop, const struct mps_folder *folder, void (*flooded)(void *data), void *data)
+{
+        *log = (struct mps_log){.folder = folder, .flooded = flooded, .data = data};
+        uv_fs_event_init(loop, &log->event);
+        uv_timer_init(loop, &log->pause);
+}
+
+void mps_log_follow(struct mps_log *log)
+{
+        log->start = log_size(log);
+        uv_timer_stop(&log->pause);
+        uv_fs_event_stop(&log->event);
+        if (access(log->folder->control_log, F_OK) == 0) /* an adopted process may write elsewhere */
+                log_begin(log);
+}
+
+char *mps_log_last_words(const struct mps_log *log)
+{
+        _close_ int fd = open(log->folder->control_log, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        char text[LOG_TAIL + 1] = "";
+        const char *line;
+        ssize_t got = fd < 0 ? 0 : pread(fd, text, LOG_TAIL, MAX(log->start, log_size(log) - LOG_TAIL));
+
+        while (got > 0 && text[got - 1] == '\n')
+                got--;
+        text[MAX(got, 0)] = '\0';
+        line = strrchr(text, '\n');
+        return xstrdup(line ? line + 1 : text);
+}
+
+int mps_log_open(const struct mps_log *log, struct error *err)
+{
+        int fd = open(log->folder->control_log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
+
+        if (fd < 0)
+                return error_errno(err, errno, "open '%s'", log->folder->control_log);
+        return fd;
+}
+
+void mps_log_close(struct mps_log *log, struct closing *closing)
+{
+        closing_close(closing, &log->event);
+        closing_close(closing, &log->pause);
 }

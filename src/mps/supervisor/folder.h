@@ -9,10 +9,10 @@
 #pragma once
 
 #include <stdbool.h>
-#include <sys/types.h>
+#include <uv.h>
 
 #include "base/error.h"
-#include "base/strbuf.h"
+#include "base/io/closing.h"
 
 /* The files that a daemon creates in its pipe directory and keeps while it serves: two sockets and the lock file. */
 #define MPS_DOORS 3U
@@ -25,7 +25,7 @@ struct mps_folder {
         char *path; /* <root>/<name> */
         char *pipe;
         char *log;
-        char *shm; /* mps/supervisor/daemon_shm.c decides whether it is created */
+        char *shm; /* mps/supervisor/shm.h decides whether it is created */
         char *control_log;
         char *started;
         int pin;      /* a descriptor of |pipe|: while it is open, its inode number is not reused; -1: none yet */
@@ -66,21 +66,41 @@ void mps_folder_label(const char *path);
 /* The pipe directory is still the one that mps_folder_make() saw, or that cannot be found out now. */
 bool mps_folder_is_same(const struct mps_folder *folder);
 
+/* Creates .started, which NVIDIA's daemon has while it serves. */
+void mps_folder_set_started(const struct mps_folder *folder, bool started);
+
+/* ---- control.log ---- */
+
+/*
+ * Keeps control.log small while it is written, and reads the last words of a process in it. If it has more than 8 MiB,
+ * its last MiB is copied to control.log.1 and it is truncated to nothing. Every process that reaches the daemon's
+ * socket can make it write to its log (more than 100 MiB a second were seen), so the file is checked whenever it
+ * changes, at most twenty times a second.
+ *
+ * The daemon writes into the file itself, not into a pipe to us: it survives the supervisor, and a pipe without a
+ * reader would block it. While no supervisor runs, the size of the file is not bounded.
+ */
+struct mps_log {
+        const struct mps_folder *folder;
+        uv_fs_event_t event;
+        uv_timer_t pause;
+        off_t start;         /* the file's size when the process started */
+        uint64_t trimmed_at; /* when the log was last cut, by the loop's clock; 0: never */
+        void (*flooded)(void *data);
+        void *data;
+};
+
+/* |flooded| is called when the log was cut twice within a minute. */
+void mps_log_init(
+        struct mps_log *log, uv_loop_t *loop, const struct mps_folder *folder, void (*flooded)(void *data), void *data);
+/* The log of a process that starts now, or runs: watches the present file, and remembers its size. */
+void mps_log_follow(struct mps_log *log);
 /*
  * Opens the log for the daemon's standard output, in append mode, so that it can be truncated while the daemon writes.
  * -1 with |err|.
  */
-int mps_folder_open_log(const struct mps_folder *folder, struct error *err) MUST_USE;
-
-/*
- * Each command adds up to six lines to control.log. If it has more than 8 MiB, its last MiB is copied to control.log.1
- * and it is truncated to nothing. True: that was done.
- */
-bool mps_folder_trim_log(const struct mps_folder *folder);
-
-/* The end of control.log, from |offset|, at most 4 KiB. */
-void mps_folder_read_log(const struct mps_folder *folder, off_t offset, struct strbuf *text);
-off_t mps_folder_log_size(const struct mps_folder *folder);
-
-/* Creates .started, which NVIDIA's daemon has while it serves. */
-void mps_folder_set_started(const struct mps_folder *folder, bool started);
+int mps_log_open(const struct mps_log *log, struct error *err) MUST_USE;
+/* The last line that the process printed, for messages; the caller frees. */
+char *mps_log_last_words(const struct mps_log *log);
+/* |flooded| is not called any more. */
+void mps_log_close(struct mps_log *log, struct closing *closing);

@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/io/spawn.h"
-#include "mps/supervisor/identity.h"
+#include "mps/supervisor/process.h"
 
 struct mps_launch {
         uv_process_t process; /* a child */
@@ -75,7 +75,7 @@ int mps_launch_start(struct mps_launch **ret, const struct mps_launch_options *o
                 return error_errno(err, -rc, "run '%s'", options->argv[0]);
         }
         launch->pid = launch->process.pid;
-        launch->start_time = identity_start_time(launch->pid);
+        launch->start_time = process_start_time("", launch->pid);
         *ret = launch;
         return 0;
 }
@@ -90,7 +90,7 @@ int mps_launch_adopt(struct mps_launch **ret, uv_loop_t *loop, pid_t pid, uint64
         if (pidfd < 0)
                 return error_errno(err, errno, "watch the MPS control daemon with PID %d", (int)pid);
         /* The descriptor may belong to a later process with this PID. */
-        if (!identity_is_alive(pid, start_time))
+        if (!process_is_alive(pid, start_time))
                 return error_set(err, ERROR_NOT_FOUND, "the MPS control daemon with PID %d has ended", (int)pid);
         launch = xcalloc(1, sizeof(*launch));
         rc = uv_poll_init(loop, &launch->poll, pidfd);
@@ -111,17 +111,17 @@ int mps_launch_adopt(struct mps_launch **ret, uv_loop_t *loop, pid_t pid, uint64
 
 pid_t mps_launch_pid(const struct mps_launch *launch)
 {
-        return launch->pid;
+        return launch ? launch->pid : 0;
 }
 
 uint64_t mps_launch_start_time(const struct mps_launch *launch)
 {
-        return launch->start_time;
+        return launch ? launch->start_time : 0;
 }
 
 bool mps_launch_is_adopted(const struct mps_launch *launch)
 {
-        return launch->pidfd >= 0;
+        return launch && launch->pidfd >= 0;
 }
 
 static void kill_child(pid_t child, void *data UNUSED)
@@ -138,7 +138,7 @@ void mps_launch_kill(struct mps_launch *launch)
                 syscall(SYS_pidfd_send_signal, launch->pidfd, SIGSTOP, NULL, 0);
         else
                 kill(launch->pid, SIGSTOP);
-        identity_children(launch->pid, kill_child, NULL);
+        process_children(launch->pid, kill_child, NULL);
         if (launch->pidfd >= 0)
                 syscall(SYS_pidfd_send_signal, launch->pidfd, SIGKILL, NULL, 0);
         else

@@ -33,6 +33,7 @@ int mps_launch_start(struct mps_launch **ret, const struct mps_launch_options *o
 int mps_launch_adopt(struct mps_launch **ret, uv_loop_t *loop, pid_t pid, uint64_t start_time, mps_exit_fn *exited,
         void *data, struct error *err) MUST_USE;
 
+/* 0 and false for NULL. */
 pid_t mps_launch_pid(const struct mps_launch *launch);
 uint64_t mps_launch_start_time(const struct mps_launch *launch);
 bool mps_launch_is_adopted(const struct mps_launch *launch);

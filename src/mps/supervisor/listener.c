@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/io/lines.h"
 #include "base/io/unix_socket.h"
+#include "mps/supervisor/allocations.h"
 #include "mps/wire/message.h"
 
 #define BACKLOG 16
@@ -46,7 +47,6 @@ struct call {
         struct list in_client;
         struct client *client; /* NULL: gone */
         uint64_t id;
-        struct arena arena; /* id of the request */
 };
 
 /* ---- answers ---- */
@@ -77,7 +77,6 @@ static void end_call(struct call *call, const struct error *err, const struct mp
                 call->client->n_calls--;
         }
         list_remove(&call->in_client);
-        arena_done(&call->arena);
         free(call);
 }
 
@@ -91,15 +90,12 @@ static void on_granted(const struct error *err, const struct mps_allocation *all
         end_call(data, err, allocation);
 }
 
-/* Takes the request's arena. */
-static struct call *new_call(struct client *client, uint64_t id, struct arena *arena)
+static struct call *new_call(struct client *client, uint64_t id)
 {
         struct call *call = xcalloc(1, sizeof(*call));
 
         call->client = client;
         call->id = id;
-        call->arena = *arena;
-        *arena = (struct arena)ARENA_INIT;
         list_append(&client->calls, &call->in_client);
         client->n_calls++;
         return call;
@@ -154,7 +150,8 @@ static void listener_apply(struct client *client, const struct mps_request *requ
 
         mps_supervisor_name_holders(listener->supervisor, request->holders, request->n_holders);
         if (request->has_allocations) /* the client that applies the wanted daemons */
-                mps_supervisor_hold(listener->supervisor, request->allocations, request->n_allocations);
+                mps_allocations_hold(
+                        mps_supervisor_allocations(listener->supervisor), request->allocations, request->n_allocations);
         if (listener->own_plan) {
                 error_raise(&err, ERROR_UNSUPPORTED, "%s", listener->own_plan);
                 send_answer(client, request->id, &err, NULL);
@@ -176,9 +173,9 @@ static void listener_look(struct client *client)
 }
 
 /* Requests that the supervisor answers later, though its callback may come at once. */
-static void call_supervisor(struct client *client, const struct mps_request *request, struct arena *arena)
+static void call_supervisor(struct client *client, const struct mps_request *request)
 {
-        struct mps_supervisor *supervisor = client->listener->supervisor;
+        struct mps_allocations *allocations = mps_supervisor_allocations(client->listener->supervisor);
         struct error err;
         struct call *call;
 
@@ -188,17 +185,17 @@ static void call_supervisor(struct client *client, const struct mps_request *req
                 send_answer(client, request->id, &err, NULL);
                 return;
         }
-        call = new_call(client, request->id, arena);
+        call = new_call(client, request->id);
         if (request->kind == MPS_REQUEST_ALLOCATION)
-                mps_supervisor_allocation(supervisor, &request->allocation, on_granted, call);
+                mps_allocations_make(allocations, &request->allocation, on_granted, call);
         else if (request->kind == MPS_REQUEST_RELEASE)
-                mps_supervisor_release(supervisor, request->allocation.id, on_listener_done, call);
+                mps_allocations_release(allocations, request->allocation.id, on_listener_done, call);
         else
-                mps_supervisor_terminate(
-                        supervisor, request->daemon, request->client, request->container_id, on_listener_done, call);
+                mps_allocations_terminate(
+                        allocations, request->daemon, request->client, request->container_id, on_listener_done, call);
 }
 
-static void listener_carry_out(struct client *client, const struct mps_request *request, struct arena *arena)
+static void listener_carry_out(struct client *client, const struct mps_request *request)
 {
         switch (request->kind) {
         case MPS_REQUEST_WATCH:
@@ -216,7 +213,7 @@ static void listener_carry_out(struct client *client, const struct mps_request *
         case MPS_REQUEST_ALLOCATION:
         case MPS_REQUEST_RELEASE:
         case MPS_REQUEST_TERMINATE:
-                call_supervisor(client, request, arena);
+                call_supervisor(client, request);
                 break;
         }
 }
@@ -248,7 +245,7 @@ static void on_listener_line(const char *line, size_t length, void *data)
                 log_warn("a connection to the MPS socket is closed", LOG_ERR(&err));
                 drop_client(client);
         } else {
-                listener_carry_out(client, &request, &arena);
+                listener_carry_out(client, &request);
         }
         arena_done(&arena);
 }

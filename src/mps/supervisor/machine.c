@@ -1,63 +1,149 @@
-/* One function per state. An event that a state does not expect changes nothing, not even the timer. */
+/* Two tables: where an event leads from each place, and what that means. */
 #include "mps/supervisor/machine.h"
 
-#include <assert.h>
+#include "base/macro.h"
 
-static struct mps_action machine_act(enum mps_command command, uint64_t timeout_ms)
+enum move {
+        STAY, /* an event that a place does not expect changes nothing, not even the timer */
+        START,
+        CONFIGURE,
+        SERVE,
+        FAIL,          /* the process ended by itself */
+        FAIL_AND_KILL, /* it is of no use any more */
+        KILL,          /* again: it has been counted as a failure */
+        RETRY,         /* the same, and it has ended */
+        SERVER_FAULT,
+        SERVER_EMPTY,
+        SERVER_SHUT,
+        DRAIN,
+        DRAIN_KILLED, /* it is being killed, and then not wanted any more */
+        DROP,         /* killed because it is not wanted */
+        QUIT,
+        END,
+        START_OR_GO, /* a draining process has ended */
+        GO,
+};
+
+/* A state with its phase, in the order of enum mps_state and enum mps_phase. */
+enum place {
+        AT_OFF,
+        AT_STARTING,
+        AT_CONFIGURING,
+        AT_READY,
+        AT_DRAINING,
+        AT_QUITTING,
+        AT_DROPPING,
+        AT_WAITING, /* in fault, without a process */
+        AT_KILLING,
+        AT_SERVER_FAULT,
+        AT_SERVER_EMPTY,
+        AT_SERVER_SHUT,
+};
+
+static const unsigned char moves[][MPS_N_EVENTS] = {
+        [AT_OFF] = {[MPS_EVENT_WANTED] = START,
+                [MPS_EVENT_CHANGED] = START,
+                [MPS_EVENT_ADOPTED] = CONFIGURE,
+                [MPS_EVENT_LEFT] = DRAIN},
+        /* A process existed already: ADOPTED, LEFT. Nobody was told of it: UNWANTED, CHANGED. */
+        [AT_STARTING] = {[MPS_EVENT_ANSWERED] = CONFIGURE,
+                [MPS_EVENT_ADOPTED] = CONFIGURE,
+                [MPS_EVENT_LEFT] = DRAIN,
+                [MPS_EVENT_EXITED] = FAIL,
+                [MPS_EVENT_LOST] = FAIL_AND_KILL,
+                [MPS_EVENT_SILENT] = FAIL_AND_KILL,
+                [MPS_EVENT_REFUSED] = FAIL_AND_KILL,
+                [MPS_EVENT_TIMEOUT] = FAIL_AND_KILL,
+                [MPS_EVENT_UNWANTED] = DROP,
+                [MPS_EVENT_CHANGED] = DROP},
+        /* An adopted process may have clients: UNWANTED, CHANGED. */
+        [AT_CONFIGURING] = {[MPS_EVENT_CONFIGURED] = SERVE,
+                [MPS_EVENT_EXITED] = FAIL,
+                [MPS_EVENT_REFUSED] = FAIL_AND_KILL,
+                [MPS_EVENT_SILENT] = FAIL_AND_KILL,
+                [MPS_EVENT_LOST] = FAIL_AND_KILL,
+                [MPS_EVENT_TIMEOUT] = FAIL_AND_KILL,
+                [MPS_EVENT_UNWANTED] = DRAIN,
+                [MPS_EVENT_CHANGED] = DRAIN},
+        [AT_READY] = {[MPS_EVENT_EXITED] = FAIL,
+                [MPS_EVENT_SILENT] = FAIL_AND_KILL,
+                [MPS_EVENT_LOST] = FAIL_AND_KILL,
+                [MPS_EVENT_REFUSED] = CONFIGURE,
+                [MPS_EVENT_SERVER_FAULT] = SERVER_FAULT,
+                [MPS_EVENT_UNWANTED] = DRAIN,
+                [MPS_EVENT_CHANGED] = DRAIN},
+        [AT_DRAINING] = {[MPS_EVENT_EXITED] = START_OR_GO,
+                [MPS_EVENT_EMPTY] = QUIT,
+                [MPS_EVENT_DRAIN_DEADLINE] = END,
+                [MPS_EVENT_SILENT] = DROP,
+                [MPS_EVENT_LOST] = DROP,
+                [MPS_EVENT_TIMEOUT] = DROP,
+                [MPS_EVENT_WANTED] = CONFIGURE},
+        [AT_QUITTING] = {[MPS_EVENT_EXITED] = START_OR_GO,
+                [MPS_EVENT_DRAIN_DEADLINE] = END,
+                [MPS_EVENT_SILENT] = DROP,
+                [MPS_EVENT_LOST] = DROP,
+                [MPS_EVENT_TIMEOUT] = DROP},
+        [AT_DROPPING] = {[MPS_EVENT_EXITED] = START_OR_GO, [MPS_EVENT_TIMEOUT] = DROP},
+        [AT_WAITING] = {[MPS_EVENT_TIMEOUT] = START, [MPS_EVENT_CHANGED] = START, [MPS_EVENT_UNWANTED] = GO},
+        [AT_KILLING] = {[MPS_EVENT_EXITED] = RETRY, [MPS_EVENT_TIMEOUT] = KILL, [MPS_EVENT_UNWANTED] = DRAIN_KILLED},
+        [AT_SERVER_FAULT] = {[MPS_EVENT_SERVER_ACTIVE] = SERVE,
+                [MPS_EVENT_EMPTY] = SERVER_EMPTY,
+                [MPS_EVENT_TIMEOUT] = SERVER_SHUT,
+                [MPS_EVENT_EXITED] = FAIL,
+                [MPS_EVENT_SILENT] = FAIL_AND_KILL,
+                [MPS_EVENT_LOST] = FAIL_AND_KILL,
+                [MPS_EVENT_UNWANTED] = DRAIN,
+                [MPS_EVENT_CHANGED] = DRAIN},
+        [AT_SERVER_EMPTY] = {[MPS_EVENT_SERVER_ACTIVE] = SERVE,
+                [MPS_EVENT_TIMEOUT] = SERVER_SHUT,
+                [MPS_EVENT_EXITED] = FAIL,
+                [MPS_EVENT_SILENT] = FAIL_AND_KILL,
+                [MPS_EVENT_LOST] = FAIL_AND_KILL,
+                [MPS_EVENT_UNWANTED] = DRAIN,
+                [MPS_EVENT_CHANGED] = DRAIN},
+        [AT_SERVER_SHUT] = {[MPS_EVENT_SERVER_ACTIVE] = SERVE,
+                [MPS_EVENT_TIMEOUT] = FAIL_AND_KILL,
+                [MPS_EVENT_EXITED] = FAIL,
+                [MPS_EVENT_SILENT] = FAIL_AND_KILL,
+                [MPS_EVENT_LOST] = FAIL_AND_KILL,
+                [MPS_EVENT_UNWANTED] = DRAIN,
+                [MPS_EVENT_CHANGED] = DRAIN},
+};
+
+#define RETRY_MS (MPS_TIMER_KEEP - 1) /* as long as its failures say */
+
+static const struct {
+        enum mps_state state;
+        enum mps_phase phase;
+        struct mps_action action;
+} outcomes[] = {
+        [START] = {MPS_STARTING, MPS_PHASE_PLAIN, {MPS_DO_START, MPS_START_TIMEOUT_MS}},
+        [CONFIGURE] = {MPS_CONFIGURING, MPS_PHASE_PLAIN, {MPS_DO_CONFIGURE, MPS_CONFIGURE_TIMEOUT_MS}},
+        [SERVE] = {MPS_READY, MPS_PHASE_PLAIN, {MPS_DO_NOTHING, 0}},
+        [FAIL] = {MPS_FAULT, MPS_PHASE_PLAIN, {MPS_DO_NOTHING, RETRY_MS}},
+        [FAIL_AND_KILL] = {MPS_FAULT, MPS_PHASE_KILLING, {MPS_DO_KILL, MPS_KILL_TIMEOUT_MS}},
+        [KILL] = {MPS_FAULT, MPS_PHASE_KILLING, {MPS_DO_KILL, MPS_KILL_TIMEOUT_MS}},
+        [RETRY] = {MPS_FAULT, MPS_PHASE_PLAIN, {MPS_DO_NOTHING, RETRY_MS}},
+        [SERVER_FAULT] = {MPS_FAULT, MPS_PHASE_SERVER_FAULT, {MPS_DO_NOTHING, MPS_FAULT_PATIENCE_MS}},
+        [SERVER_EMPTY] = {MPS_FAULT, MPS_PHASE_SERVER_EMPTY, {MPS_DO_NOTHING, MPS_FAULT_EMPTY_MS}},
+        [SERVER_SHUT] = {MPS_FAULT, MPS_PHASE_SERVER_SHUT, {MPS_DO_SHUT_SERVER, MPS_QUIT_TIMEOUT_MS}},
+        [DRAIN] = {MPS_DRAINING, MPS_PHASE_PLAIN, {MPS_DO_DRAIN, 0}},
+        [DRAIN_KILLED] = {MPS_DRAINING, MPS_PHASE_KILLING, {MPS_DO_NOTHING, MPS_TIMER_KEEP}},
+        [DROP] = {MPS_DRAINING, MPS_PHASE_KILLING, {MPS_DO_KILL, MPS_KILL_TIMEOUT_MS}},
+        [QUIT] = {MPS_DRAINING, MPS_PHASE_QUITTING, {MPS_DO_QUIT, MPS_QUIT_TIMEOUT_MS}},
+        [END] = {MPS_DRAINING, MPS_PHASE_QUITTING, {MPS_DO_END, MPS_QUIT_TIMEOUT_MS}},
+        [GO] = {MPS_OFF, MPS_PHASE_PLAIN, {MPS_DO_GONE, 0}},
+};
+
+static enum place machine_place(const struct mps_machine *machine)
 {
-        return (struct mps_action){.command = command, .timeout_ms = timeout_ms};
-}
-
-static struct mps_action machine_ignore(void)
-{
-        return machine_act(MPS_DO_NOTHING, MPS_TIMER_KEEP);
-}
-
-static void machine_enter(struct mps_machine *machine, enum mps_state state, enum mps_phase phase)
-{
-        machine->state = state;
-        machine->phase = phase;
-}
-
-static uint64_t machine_retry_ms(const struct mps_machine *machine)
-{
-        uint64_t ms = MPS_FIRST_RETRY_MS;
-
-        for (unsigned int i = 1; i < machine->failures && ms < MPS_LAST_RETRY_MS; i++)
-                ms *= 2;
-        return ms < MPS_LAST_RETRY_MS ? ms : MPS_LAST_RETRY_MS;
-}
-
-static struct mps_action machine_start(struct mps_machine *machine)
-{
-        machine_enter(machine, MPS_STARTING, MPS_PHASE_PLAIN);
-        return machine_act(MPS_DO_START, MPS_START_TIMEOUT_MS);
-}
-
-static struct mps_action machine_configure(struct mps_machine *machine)
-{
-        machine_enter(machine, MPS_CONFIGURING, MPS_PHASE_PLAIN);
-        return machine_act(MPS_DO_CONFIGURE, MPS_CONFIGURE_TIMEOUT_MS);
-}
-
-static struct mps_action become_ready(struct mps_machine *machine, int64_t now_ms)
-{
-        machine_enter(machine, MPS_READY, MPS_PHASE_PLAIN);
-        machine->ready_since = now_ms;
-        return machine_act(MPS_DO_NOTHING, 0);
-}
-
-static struct mps_action wait_to_retry(struct mps_machine *machine)
-{
-        machine_enter(machine, MPS_FAULT, MPS_PHASE_PLAIN);
-        return machine_act(MPS_DO_NOTHING, machine_retry_ms(machine));
-}
-
-static struct mps_action be_gone(struct mps_machine *machine)
-{
-        machine_enter(machine, MPS_OFF, MPS_PHASE_PLAIN);
-        machine->failures = 0;
-        return machine_act(MPS_DO_GONE, 0);
+        if (machine->state == MPS_DRAINING)
+                return AT_DRAINING + machine->phase;
+        if (machine->state == MPS_FAULT)
+                return machine->phase == MPS_PHASE_PLAIN ? AT_WAITING
+                                                         : AT_KILLING + (machine->phase - MPS_PHASE_KILLING);
+        return (enum place)machine->state;
 }
 
 static void count_failure(struct mps_machine *machine, int64_t now_ms)
@@ -67,231 +153,41 @@ static void count_failure(struct mps_machine *machine, int64_t now_ms)
         machine->failures++;
 }
 
-/* The process ended by itself. */
-static struct mps_action machine_fail(struct mps_machine *machine, int64_t now_ms)
+static uint64_t machine_retry_ms(const struct mps_machine *machine)
 {
-        count_failure(machine, now_ms);
-        return wait_to_retry(machine);
-}
+        uint64_t ms = MPS_FIRST_RETRY_MS;
 
-static struct mps_action machine_kill(struct mps_machine *machine, enum mps_state state)
-{
-        machine_enter(machine, state, MPS_PHASE_KILLING);
-        return machine_act(MPS_DO_KILL, MPS_KILL_TIMEOUT_MS);
-}
-
-static struct mps_action fail_and_kill(struct mps_machine *machine, int64_t now_ms)
-{
-        count_failure(machine, now_ms);
-        return machine_kill(machine, MPS_FAULT);
-}
-
-static struct mps_action machine_drain(struct mps_machine *machine)
-{
-        machine_enter(machine, MPS_DRAINING, MPS_PHASE_PLAIN);
-        return machine_act(MPS_DO_DRAIN, 0);
-}
-
-static struct mps_action machine_quit(struct mps_machine *machine, enum mps_command command)
-{
-        machine_enter(machine, MPS_DRAINING, MPS_PHASE_QUITTING);
-        return machine_act(command, MPS_QUIT_TIMEOUT_MS);
-}
-
-/* ---- states ---- */
-
-static struct mps_action step_off(struct mps_machine *machine, enum mps_event event)
-{
-        switch (event) {
-        case MPS_EVENT_WANTED:
-        case MPS_EVENT_CHANGED:
-                return machine_start(machine);
-        case MPS_EVENT_ADOPTED:
-                machine->wanted = true;
-                return machine_configure(machine);
-        case MPS_EVENT_LEFT:
-                return machine_drain(machine);
-        default:
-                return machine_ignore();
-        }
-}
-
-static struct mps_action step_starting(struct mps_machine *machine, enum mps_event event, int64_t now_ms)
-{
-        switch (event) {
-        case MPS_EVENT_ANSWERED:
-        case MPS_EVENT_ADOPTED: /* instead of a start: a process existed already */
-                return machine_configure(machine);
-        case MPS_EVENT_LEFT: /* the same */
-                return machine_drain(machine);
-        case MPS_EVENT_EXITED:
-                return machine_fail(machine, now_ms);
-        case MPS_EVENT_LOST:
-        case MPS_EVENT_SILENT:
-        case MPS_EVENT_REFUSED:
-        case MPS_EVENT_TIMEOUT:
-                return fail_and_kill(machine, now_ms);
-        case MPS_EVENT_UNWANTED:
-        case MPS_EVENT_CHANGED:
-                return machine_kill(machine, MPS_DRAINING); /* not reported to others yet */
-        default:
-                return machine_ignore();
-        }
-}
-
-static struct mps_action step_configuring(struct mps_machine *machine, enum mps_event event, int64_t now_ms)
-{
-        switch (event) {
-        case MPS_EVENT_CONFIGURED:
-                return become_ready(machine, now_ms);
-        case MPS_EVENT_EXITED:
-                return machine_fail(machine, now_ms);
-        case MPS_EVENT_REFUSED:
-        case MPS_EVENT_SILENT:
-        case MPS_EVENT_LOST:
-        case MPS_EVENT_TIMEOUT:
-                return fail_and_kill(machine, now_ms);
-        case MPS_EVENT_UNWANTED:
-        case MPS_EVENT_CHANGED:
-                return machine_drain(machine); /* an adopted one may have clients */
-        default:
-                return machine_ignore();
-        }
-}
-
-static struct mps_action step_ready(struct mps_machine *machine, enum mps_event event, int64_t now_ms)
-{
-        switch (event) {
-        case MPS_EVENT_EXITED:
-                return machine_fail(machine, now_ms);
-        case MPS_EVENT_SILENT:
-        case MPS_EVENT_LOST:
-                return fail_and_kill(machine, now_ms);
-        case MPS_EVENT_REFUSED:
-                return machine_configure(machine);
-        case MPS_EVENT_SERVER_FAULT:
-                machine_enter(machine, MPS_FAULT, MPS_PHASE_SERVER_FAULT);
-                return machine_act(MPS_DO_NOTHING, MPS_FAULT_PATIENCE_MS);
-        case MPS_EVENT_UNWANTED:
-        case MPS_EVENT_CHANGED:
-                return machine_drain(machine);
-        default:
-                return machine_ignore();
-        }
-}
-
-static struct mps_action step_draining(struct mps_machine *machine, enum mps_event event)
-{
-        switch (event) {
-        case MPS_EVENT_EXITED:
-                return machine->wanted ? machine_start(machine) : be_gone(machine);
-        case MPS_EVENT_EMPTY:
-                return machine->phase == MPS_PHASE_PLAIN ? machine_quit(machine, MPS_DO_QUIT) : machine_ignore();
-        case MPS_EVENT_DRAIN_DEADLINE:
-                return machine->phase == MPS_PHASE_KILLING ? machine_ignore() : machine_quit(machine, MPS_DO_END);
-        case MPS_EVENT_SILENT:
-        case MPS_EVENT_LOST:
-                return machine->phase == MPS_PHASE_KILLING ? machine_ignore() : machine_kill(machine, MPS_DRAINING);
-        case MPS_EVENT_TIMEOUT:
-                return machine_kill(machine, MPS_DRAINING);
-        case MPS_EVENT_WANTED:
-                return machine->phase == MPS_PHASE_PLAIN ? machine_configure(machine) : machine_ignore();
-        default:
-                return machine_ignore();
-        }
-}
-
-/* Used while the daemon has no process. */
-static struct mps_action machine_step_waiting(struct mps_machine *machine, enum mps_event event)
-{
-        switch (event) {
-        case MPS_EVENT_TIMEOUT:
-        case MPS_EVENT_CHANGED:
-                return machine_start(machine);
-        case MPS_EVENT_UNWANTED:
-                return be_gone(machine);
-        default:
-                return machine_ignore();
-        }
-}
-
-static struct mps_action step_killing(struct mps_machine *machine, enum mps_event event)
-{
-        switch (event) {
-        case MPS_EVENT_EXITED:
-                return wait_to_retry(machine);
-        case MPS_EVENT_TIMEOUT:
-                return machine_kill(machine, MPS_FAULT);
-        case MPS_EVENT_UNWANTED:
-                machine_enter(machine, MPS_DRAINING, MPS_PHASE_KILLING);
-                return machine_ignore();
-        default:
-                return machine_ignore();
-        }
-}
-
-static struct mps_action step_server_fault(struct mps_machine *machine, enum mps_event event, int64_t now_ms)
-{
-        switch (event) {
-        case MPS_EVENT_SERVER_ACTIVE:
-                return become_ready(machine, now_ms);
-        case MPS_EVENT_EMPTY:
-                if (machine->phase != MPS_PHASE_SERVER_FAULT)
-                        return machine_ignore();
-                machine->phase = MPS_PHASE_SERVER_EMPTY;
-                return machine_act(MPS_DO_NOTHING, MPS_FAULT_EMPTY_MS);
-        case MPS_EVENT_TIMEOUT:
-                if (machine->phase == MPS_PHASE_SERVER_SHUT)
-                        return fail_and_kill(machine, now_ms);
-                machine->phase = MPS_PHASE_SERVER_SHUT;
-                return machine_act(MPS_DO_SHUT_SERVER, MPS_QUIT_TIMEOUT_MS);
-        case MPS_EVENT_EXITED:
-                return machine_fail(machine, now_ms);
-        case MPS_EVENT_SILENT:
-        case MPS_EVENT_LOST:
-                return fail_and_kill(machine, now_ms);
-        case MPS_EVENT_UNWANTED:
-        case MPS_EVENT_CHANGED:
-                return machine_drain(machine);
-        default:
-                return machine_ignore();
-        }
-}
-
-static struct mps_action step_fault(struct mps_machine *machine, enum mps_event event, int64_t now_ms)
-{
-        switch (machine->phase) {
-        case MPS_PHASE_PLAIN:
-                return machine_step_waiting(machine, event);
-        case MPS_PHASE_KILLING:
-                return step_killing(machine, event);
-        default:
-                return step_server_fault(machine, event, now_ms);
-        }
+        for (unsigned int i = 1; i < machine->failures && ms < MPS_LAST_RETRY_MS; i++)
+                ms *= 2;
+        return MIN(ms, MPS_LAST_RETRY_MS);
 }
 
 struct mps_action mps_step(struct mps_machine *machine, enum mps_event event, int64_t now_ms)
 {
-        if (event == MPS_EVENT_WANTED || event == MPS_EVENT_CHANGED)
+        enum move move = moves[machine_place(machine)][event];
+        struct mps_action action;
+
+        if (event == MPS_EVENT_WANTED || event == MPS_EVENT_CHANGED ||
+                (event == MPS_EVENT_ADOPTED && machine->state == MPS_OFF))
                 machine->wanted = true;
         if (event == MPS_EVENT_UNWANTED)
                 machine->wanted = false;
-        switch (machine->state) {
-        case MPS_OFF:
-                return step_off(machine, event);
-        case MPS_STARTING:
-                return step_starting(machine, event, now_ms);
-        case MPS_CONFIGURING:
-                return step_configuring(machine, event, now_ms);
-        case MPS_READY:
-                return step_ready(machine, event, now_ms);
-        case MPS_DRAINING:
-                return step_draining(machine, event);
-        case MPS_FAULT:
-                return step_fault(machine, event, now_ms);
-        }
-        assert(false);
-        return machine_ignore();
+        if (move == STAY)
+                return (struct mps_action){MPS_DO_NOTHING, MPS_TIMER_KEEP};
+        if (move == START_OR_GO)
+                move = machine->wanted ? START : GO;
+        if (move == FAIL || move == FAIL_AND_KILL)
+                count_failure(machine, now_ms);
+        else if (move == GO)
+                machine->failures = 0;
+        else if (move == SERVE)
+                machine->ready_since = now_ms;
+        machine->state = outcomes[move].state;
+        machine->phase = outcomes[move].phase;
+        action = outcomes[move].action;
+        if (action.timeout_ms == RETRY_MS)
+                action.timeout_ms = machine_retry_ms(machine);
+        return action;
 }
 
 bool mps_machine_is_alive(const struct mps_machine *machine)

@@ -41,26 +41,35 @@ enum memory_limit_outcome {
 enum memory_limit_outcome memory_limit_clear(const struct nvml *nvml, const struct mps_container_limit *limit,
         const char *folder, struct error *err) MUST_USE;
 
-struct mps_memory_limit {
-        struct mps_container_limit status; /* its limit is in force if it was read back so */
-        bool was_tried;                    /* since we started */
-        bool was_void;                     /* at that attempt */
-        char *room;                        /* for the next problem; NULL: none yet */
-};
-
 #define MPS_MEMORY_LIMITS_MAX ((size_t)65536)
 
-struct mps_memory_limits {
-        struct arena arena;
-        struct mps_memory_limit *items;
-        size_t n_items;
+/* The limit of one container. */
+struct mps_memory_limit {
+        struct list link; /* limits->items */
+        struct mps_memory_limits *limits;
+        struct arena arena;                /* for the texts of |status| */
+        struct mps_container_limit status; /* its limit is in force if it was read back so */
+        struct error problem;              /* the last one */
+        bool is_void;                      /* its allocation is gone, so it must be removed */
+        bool is_due;                       /* to be set, cleared or read back */
+        bool is_asked;
+        bool was_tried; /* since we started */
+        bool was_void;  /* at that attempt */
+        struct nvml_request request;
+};
 
+struct mps_memory_limits {
+        struct list items;
+        size_t n_items;
+        bool is_shorter;         /* since the last report to |owner| */
         struct nvml_pool *nvml;  /* NULL: closed */
         const char *system_root; /* mps/supervisor/process.h */
         struct mps_record_owner owner;
-        struct list jobs; /* requests to NVML */
 };
 
+void mps_memory_limits_init(struct mps_memory_limits *limits, struct nvml_pool *nvml, const char *system_root,
+        const struct mps_record_owner *owner);
+/* |nvml| has been closed. */
 void mps_memory_limits_done(struct mps_memory_limits *limits);
 
 /* Takes over the limits on record. Call it once, and first. */
@@ -72,24 +81,7 @@ void mps_memory_limits_restore(
  * several units or a MIG device, for which drivers have no such limit. True if there is a new one.
  */
 bool mps_memory_limits_add(struct mps_memory_limits *limits, const struct mps_daemon_status *daemon,
-        const struct mps_record_allocation *allocations, size_t n_allocations);
-
-/* The limit must be set or removed now, not only checked at intervals. */
-static inline bool mps_memory_limit_is_due(const struct mps_memory_limit *limit, bool is_void)
-{
-        return !limit->was_tried || limit->was_void != is_void;
-}
-
-/* True if the limit's allocation no longer exists, so that the limit must be removed. */
-bool mps_memory_limit_is_void(
-        const struct mps_memory_limit *limit, const struct mps_record_allocation *allocations, size_t n_allocations);
-
-/* Stores the outcome of an attempt. False: the limit is finished and must be forgotten. */
-bool mps_memory_limit_take(struct mps_memory_limit *limit, struct arena *arena, bool was_void,
-        enum memory_limit_outcome outcome, const char *problem);
-
-/* A copy of the limits for which |keeps| is true. */
-void mps_memory_limits_keep(struct mps_memory_limits *limits, const bool *keeps);
+        const struct mps_record *granted);
 
 /*
  * Has NVML set the limits that are due and clear those whose allocation is not in |granted|; with |checks_all| it reads
@@ -97,6 +89,6 @@ void mps_memory_limits_keep(struct mps_memory_limits *limits, const bool *keeps)
  */
 void mps_memory_limits_start(struct mps_memory_limits *limits, const struct mps_record *granted, bool checks_all);
 void mps_memory_limits_fill_record(const struct mps_memory_limits *limits, struct mps_record *record);
-/* The limits on the units of |daemon|. */
+/* Adds the limits on its units to the status of |daemon|. */
 void mps_memory_limits_describe(
         const struct mps_memory_limits *limits, struct arena *arena, struct mps_daemon_status *daemon);

@@ -6,8 +6,6 @@
 #include "base/alloc.h"
 #include "base/text.h"
 #include "mps/control/dialogue.h"
-#include "mps/control/dialogue_v3.h"
-#include "mps/supervisor/identity.h"
 #include "mps/supervisor/process.h"
 
 struct mps_observation *mps_observation_free(struct mps_observation *observation)
@@ -79,7 +77,7 @@ bool mps_observation_drop_ended(struct mps_observation *observation, const char 
 
 void mps_observation_kill_server(const struct mps_observation *observation, size_t position)
 {
-        identity_kill(observation->server_fds[position]);
+        process_kill(observation->server_fds[position]);
 }
 
 /* ---- one poll ---- */
@@ -97,9 +95,10 @@ struct mps_poll {
         size_t at;       /* the server that the current answer is about */
         size_t capacity; /* of seen->clients */
 
-        const pid_t *guessed; /* servers that were asked about before it is known whether they are there */
-        size_t n_guessed;
+        void (*take)(struct mps_poll *poll, const char *const *answers); /* of what is asked now */
+        bool has_list;                                                   /* of servers */
         size_t n_asked; /* questions about |seen->servers| that have an answer: questions_of() each */
+        size_t n_round; /* questions about servers that are asked now */
 
         bool has_unread_servers; /* v3: the list of servers has lines that could not be read */
         struct dialogue_v3_client *listed;
@@ -136,26 +135,46 @@ static void observe_end(struct mps_poll *poll, const struct error *err)
         done(seen, err ? &copy : NULL, data);
 }
 
-/* Used if the daemon has several units; with one, the unit is known. */
-static void on_devices(const struct error *err, const char *answer, void *data)
+static void on_answers(const struct error *err, const char *const *answers, void *data)
 {
         struct mps_poll *poll = data;
+
+        if (err)
+                observe_end(poll, err);
+        else
+                poll->take(poll, answers);
+}
+
+static void on_answer(const struct error *err, const char *answer, void *data)
+{
+        on_answers(err, &answer, data);
+}
+
+static void take_devices(struct mps_poll *poll, const char *const *answers)
+{
         struct mps_observation *seen = poll->seen;
         struct dialogue_device *devices;
         size_t count = 0;
 
-        if (err) {
-                observe_end(poll, err);
-                return;
-        }
-        if (!dialogue_is_unknown_command(answer)) /* else the units stay unknown */
-                dialogue_read_device_clients(answer, &seen->arena, &devices, &count, &seen->unread);
+        if (!dialogue_is_unknown_command(answers[0])) /* else the units stay unknown */
+                dialogue_read_device_clients(answers[0], &seen->arena, &devices, &count, &seen->unread);
         for (size_t i = 0; i < count; i++)
                 for (size_t j = 0; j < devices[i].n_clients; j++)
                         for (size_t k = 0; k < seen->n_clients; k++)
                                 if (seen->clients[k].pid == devices[i].clients[j])
                                         seen->clients[k].unit = devices[i].uuid;
         observe_end(poll, NULL);
+}
+
+/* If the daemon has one unit, that is the unit of all clients. */
+static void observe_ask_for_units(struct mps_poll *poll)
+{
+        if (poll->options.unit || poll->options.is_v3 || poll->seen->n_clients == 0) {
+                observe_end(poll, NULL);
+                return;
+        }
+        poll->take = take_devices;
+        mps_control_ask(poll->options.control, "get_device_client_list", on_answer, poll);
 }
 
 /* |place|: where it was, unless others have come or gone. */
@@ -191,8 +210,6 @@ static bool keep_facts(struct mps_poll *poll, struct mps_client *client, const s
         client->asked_permille = known->asked_permille;
         return true;
 }
-
-static void observe_ask_for_units(struct mps_poll *poll);
 
 static void observe_on_environment(struct environment_question *question, const struct environment *environment)
 {
@@ -332,104 +349,7 @@ static void observe_finish(struct mps_poll *poll)
                 observe_ask_for_units(poll);
 }
 
-static void observe_ask_for_units(struct mps_poll *poll)
-{
-        if (poll->options.unit || poll->options.is_v3 || poll->seen->n_clients == 0)
-                observe_end(poll, NULL);
-        else
-                mps_control_ask(poll->options.control, "get_device_client_list", on_devices, poll);
-}
-
-/* The number of questions about one server: its state, if the daemon can say that, and its clients. */
-static size_t questions_of(const struct mps_poll *poll)
-{
-        return poll->options.can & MPS_CAN_SERVER_STATUS ? 2 : 1;
-}
-
-static bool is_about_clients(const struct mps_poll *poll, size_t question)
-{
-        return question % questions_of(poll) == questions_of(poll) - 1;
-}
-
-static const char *command_about(struct mps_poll *poll, pid_t server, size_t question)
-{
-        return arena_printf(&poll->seen->arena, "%s %d",
-                is_about_clients(poll, question) ? "get_client_list" : "get_server_status", (int)server);
-}
-
-static void take_clients(struct mps_poll *poll, const char *answer)
-{
-        pid_t *pids;
-        size_t count;
-
-        if (dialogue_is_not_found(answer)) /* the server has ended since it was listed */
-                return;
-        dialogue_read_pids(answer, &poll->seen->arena, &pids, &count, &poll->seen->unread);
-        for (size_t i = 0; i < count; i++)
-                add_client(poll, pids[i]);
-}
-
-static void observe_take_status(struct mps_poll *poll, const char *answer)
-{
-        struct mps_observation *seen = poll->seen;
-
-        if (dialogue_is_not_found(answer))
-                return;
-        seen->servers[poll->at].status = arena_strndup(&seen->arena, answer, strnlen(answer, 32));
-        seen->has_fault |= strcmp(answer, "FAULT") == 0;
-}
-
-/* Answers to the next questions about the servers, in their order. */
-static void take_answers(struct mps_poll *poll, const char *const *answers, size_t n_answers)
-{
-        for (size_t i = 0; i < n_answers; i++) {
-                const size_t question = poll->n_asked++;
-
-                poll->at = question / questions_of(poll);
-                if (is_about_clients(poll, question))
-                        take_clients(poll, answers[i]);
-                else
-                        observe_take_status(poll, answers[i]);
-        }
-}
-
-static void ask_about_next(struct mps_poll *poll);
-
-/* How many questions are asked next. */
-static size_t count_next(const struct mps_poll *poll)
-{
-        const size_t left = poll->seen->n_servers * questions_of(poll) - poll->n_asked;
-
-        return MIN(left, poll->options.asks_singly ? (size_t)1 : MPS_ASK_MAX);
-}
-
-static void on_next(const struct error *err, const char *const *answers, void *data)
-{
-        struct mps_poll *poll = data;
-
-        if (err) {
-                observe_end(poll, err);
-                return;
-        }
-        take_answers(poll, answers, count_next(poll));
-        ask_about_next(poll);
-}
-
-static void ask_about_next(struct mps_poll *poll)
-{
-        const size_t count = count_next(poll);
-        const char *commands[MPS_ASK_MAX];
-
-        for (size_t i = 0; i < count; i++) {
-                const size_t question = poll->n_asked + i;
-
-                commands[i] = command_about(poll, poll->seen->servers[question / questions_of(poll)].pid, question);
-        }
-        if (count)
-                mps_control_ask_all(poll->options.control, commands, count, on_next, poll);
-        else
-                observe_finish(poll);
-}
+/* ---- servers and clients ---- */
 
 static int check_servers(size_t count, struct error *err)
 {
@@ -466,7 +386,7 @@ static void take_server(struct mps_poll *poll, const struct mps_server *server, 
 
 static int open_server(const struct mps_poll *poll, pid_t pid)
 {
-        return identity_open_server(pid, poll->options.daemon, poll->options.daemon_start);
+        return process_open_server(pid, poll->options.daemon, poll->options.daemon_start);
 }
 
 /* A known server that is proven to run stays where the list has lines that cannot be read. */
@@ -509,46 +429,97 @@ static int take_servers(struct mps_poll *poll, const char *answer, struct error 
         return 0;
 }
 
+/* The number of questions about one server: its state, if the daemon can say that, and its clients. */
+static size_t questions_of(const struct mps_poll *poll)
+{
+        return poll->options.can & MPS_CAN_SERVER_STATUS ? 2 : 1;
+}
+
+static bool is_about_clients(const struct mps_poll *poll, size_t question)
+{
+        return question % questions_of(poll) == questions_of(poll) - 1;
+}
+
+/* The answer to the next question about the servers, in their order. */
+static void take_answer(struct mps_poll *poll, const char *answer)
+{
+        struct mps_observation *seen = poll->seen;
+        const size_t question = poll->n_asked++;
+        pid_t *pids;
+        size_t count;
+
+        if (dialogue_is_not_found(answer)) /* the server has ended since it was listed */
+                return;
+        poll->at = question / questions_of(poll);
+        if (!is_about_clients(poll, question)) {
+                seen->servers[poll->at].status = arena_strndup(&seen->arena, answer, strnlen(answer, 32));
+                seen->has_fault |= strcmp(answer, "FAULT") == 0;
+                return;
+        }
+        dialogue_read_pids(answer, &seen->arena, &pids, &count, &seen->unread);
+        for (size_t i = 0; i < count; i++)
+                add_client(poll, pids[i]);
+}
+
 /* The first servers of the list are those that were asked about. */
-static bool has_guessed(const struct mps_poll *poll)
+static bool has_guessed(const struct mps_poll *poll, size_t n_guessed)
 {
         size_t i = 0;
 
-        while (i < poll->n_guessed && i < poll->seen->n_servers && poll->seen->servers[i].pid == poll->guessed[i])
+        while (i < n_guessed && i < poll->seen->n_servers &&
+                poll->seen->servers[i].pid == poll->options.known->servers[i].pid)
                 i++;
-        return i == poll->n_guessed;
+        return i == n_guessed;
 }
 
-static void on_servers(const struct error *err, const char *const *answers, void *data)
-{
-        struct mps_poll *poll = data;
-        struct error problem;
+static void ask_about_servers(struct mps_poll *poll);
 
-        if (err || take_servers(poll, answers[0], &problem) < 0) {
-                observe_end(poll, err ? err : &problem);
-                return;
+static void take_servers_and_clients(struct mps_poll *poll, const char *const *answers)
+{
+        size_t count = poll->n_round;
+        struct error err;
+
+        if (!poll->has_list) {
+                if (take_servers(poll, *answers++, &err) < 0) {
+                        observe_end(poll, &err);
+                        return;
+                }
+                poll->has_list = true;
+                if (!has_guessed(poll, count / questions_of(poll)))
+                        count = 0;
         }
-        if (has_guessed(poll))
-                take_answers(poll, answers + 1, poll->n_guessed * questions_of(poll));
-        ask_about_next(poll);
+        for (size_t i = 0; i < count; i++)
+                take_answer(poll, answers[i]);
+        ask_about_servers(poll);
 }
 
-/* Most polls find the servers of the last one, so those are asked about in the same breath. */
-static void ask_for_servers(struct mps_poll *poll)
+/*
+ * One front end. Most polls find the servers of the last one, so with the list of servers those are asked about.
+ */
+static void ask_about_servers(struct mps_poll *poll)
 {
-        const struct mps_observation *known = poll->options.asks_singly ? NULL : poll->options.known;
+        const struct mps_poll_options *options = &poll->options;
+        const struct mps_observation *known = options->asks_singly ? NULL : options->known;
+        const struct mps_observation *of = poll->has_list ? poll->seen : known;
+        const size_t first = poll->has_list ? 0 : 1;
+        const size_t most = poll->has_list && options->asks_singly ? 1 : MPS_ASK_MAX - first;
         const char *commands[MPS_ASK_MAX] = {"get_server_list"};
-        size_t count = 1;
-        pid_t *guessed;
 
-        poll->n_guessed = known ? MIN(known->n_servers, (MPS_ASK_MAX - 1) / questions_of(poll)) : 0;
-        poll->guessed = guessed = ARENA_ARRAY(&poll->seen->arena, pid_t, poll->n_guessed);
-        for (size_t i = 0; i < poll->n_guessed; i++) {
-                guessed[i] = known->servers[i].pid;
-                for (size_t j = 0; j < questions_of(poll); j++)
-                        commands[count++] = command_about(poll, guessed[i], j);
+        poll->n_round = of ? MIN(of->n_servers * questions_of(poll) - poll->n_asked, most) : 0;
+        if (!poll->has_list) /* whole servers */
+                poll->n_round -= poll->n_round % questions_of(poll);
+        for (size_t i = 0; i < poll->n_round; i++) {
+                const size_t question = poll->n_asked + i;
+
+                commands[first + i] = arena_printf(&poll->seen->arena, "%s %d",
+                        is_about_clients(poll, question) ? "get_client_list" : "get_server_status",
+                        (int)of->servers[question / questions_of(poll)].pid);
         }
-        mps_control_ask_all(poll->options.control, commands, count, on_servers, poll);
+        poll->take = take_servers_and_clients;
+        if (first + poll->n_round)
+                mps_control_ask_all(options->control, commands, first + poll->n_round, on_answers, poll);
+        else
+                observe_finish(poll);
 }
 
 /* ---- the v3 interface ---- */
@@ -633,15 +604,9 @@ static void confirm_next(struct mps_poll *poll)
         observe_finish(poll);
 }
 
-static void on_listed_clients(const struct error *err, const char *answer, void *data)
+static void take_listed_clients(struct mps_poll *poll, const char *const *answers)
 {
-        struct mps_poll *poll = data;
-
-        if (err) {
-                observe_end(poll, err);
-                return;
-        }
-        dialogue_v3_read_clients(answer, &poll->seen->arena, &poll->listed, &poll->n_listed, &poll->seen->unread);
+        dialogue_v3_read_clients(answers[0], &poll->seen->arena, &poll->listed, &poll->n_listed, &poll->seen->unread);
         poll->n_listed = MIN(poll->n_listed, MPS_OBSERVED_CLIENTS_MAX);
         confirm_next(poll);
 }
@@ -661,21 +626,16 @@ static void add_server(struct mps_poll *poll, const struct dialogue_v3_server *s
         seen->has_fault |= strncasecmp(server->status, "fault", strlen("fault")) == 0;
 }
 
-static void on_listed_servers(const struct error *err, const char *answer, void *data)
+static void take_listed_servers(struct mps_poll *poll, const char *const *answers)
 {
-        struct mps_poll *poll = data;
         struct mps_observation *seen = poll->seen;
         struct dialogue_v3_server *servers;
-        struct error problem;
+        struct error err;
         size_t count;
 
-        if (err) {
-                observe_end(poll, err);
-                return;
-        }
-        dialogue_v3_read_servers(answer, &seen->arena, &servers, &count, &seen->unread);
-        if (check_servers(count, &problem) < 0) {
-                observe_end(poll, &problem);
+        dialogue_v3_read_servers(answers[0], &seen->arena, &servers, &count, &seen->unread);
+        if (check_servers(count, &err) < 0) {
+                observe_end(poll, &err);
                 return;
         }
         poll->has_unread_servers = seen->unread.count;
@@ -683,7 +643,8 @@ static void on_listed_servers(const struct error *err, const char *answer, void 
         for (size_t i = 0; i < count; i++)
                 add_server(poll, &servers[i]);
         keep_unlisted_servers(poll);
-        mps_control_run(poll->options.control, DIALOGUE_V3_CLIENT_LIST, on_listed_clients, poll);
+        poll->take = take_listed_clients;
+        mps_control_run(poll->options.control, DIALOGUE_V3_CLIENT_LIST, on_answer, poll);
 }
 
 struct mps_poll *mps_poll_start(const struct mps_poll_options *options)
@@ -692,9 +653,10 @@ struct mps_poll *mps_poll_start(const struct mps_poll_options *options)
 
         poll->options = *options;
         poll->seen = xcalloc(1, sizeof(*poll->seen));
+        poll->take = take_listed_servers;
         if (options->is_v3)
-                mps_control_run(options->control, DIALOGUE_V3_SERVER_LIST, on_listed_servers, poll);
+                mps_control_run(options->control, DIALOGUE_V3_SERVER_LIST, on_answer, poll);
         else
-                ask_for_servers(poll);
+                ask_about_servers(poll);
         return poll;
 }

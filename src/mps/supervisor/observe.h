@@ -24,7 +24,7 @@ struct mps_observation {
         struct arena arena;
         struct mps_server *servers;
         size_t n_servers;
-        int *server_fds;           /* a pidfd of each; -1: not proven to be this daemon's (mps/supervisor/identity.h) */
+        int *server_fds;           /* a pidfd of each; -1: not proven to be this daemon's (mps/supervisor/process.h) */
         const char **server_names; /* v3: of each; NULL else */
         struct mps_client *clients;
         size_t n_clients;

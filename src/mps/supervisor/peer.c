@@ -14,11 +14,15 @@
 #include "base/file.h"
 #include "base/strbuf.h"
 #include "base/text.h"
-#include "mps/supervisor/identity.h"
 #include "mps/supervisor/process.h"
 
 #define SYSCALL_MAX ((size_t)512)
 #define REMEMBERED_MS UINT64_C(60000) /* how long the owner of a closed connection is remembered */
+#define PATIENCE_MS UINT64_C(2000)
+#define POLL_MS UINT64_C(50)
+#define BRIEF_POLL_MS UINT64_C(10)
+#define REFUSED_GAP_MS UINT64_C(250) /* refusals with more time between them come from different front ends */
+#define IDLE_POLLS 20U               /* after so many in a row the search ends */
 
 /* The descriptor on which the main thread of |pid| is blocked in recvmsg() or sendmsg(); -1: it is not. */
 static int descriptor_waited_for(pid_t pid)
@@ -41,7 +45,7 @@ static int copy_descriptor(pid_t daemon, uint64_t start_time, int number)
 {
         _close_ int pidfd = number < 0 ? -1 : (int)syscall(SYS_pidfd_open, daemon, 0);
 
-        if (pidfd < 0 || !identity_is_alive(daemon, start_time))
+        if (pidfd < 0 || !process_is_alive(daemon, start_time))
                 return -1;
         return (int)syscall(SYS_pidfd_getfd, pidfd, number, 0);
 }
@@ -65,9 +69,9 @@ static bool may_be_closed(int fd, pid_t daemon, uint64_t start_time, struct ucre
                 return false;
         size = sizeof(*ret_peer);
         if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, ret_peer, &size) < 0 || ret_peer->pid == daemon ||
-                identity_parent(ret_peer->pid) == getpid())
+                process_parent(ret_peer->pid) == getpid())
                 return false;
-        server = identity_open_server(ret_peer->pid, daemon, start_time);
+        server = process_open_server(ret_peer->pid, daemon, start_time);
         return server < 0;
 }
 
@@ -162,4 +166,83 @@ bool peer_close_one(pid_t daemon, uint64_t start_time, peer_rank_fn *rank, void 
         owner = peer_owner_of(&chosen_peer);
         *ret_who = describe_peer(&chosen_peer, owner, "occupied its control socket");
         return true;
+}
+
+/* ---- all connections of one daemon ---- */
+
+static const struct peer_patience patience = {.first_ms = PATIENCE_MS, .again_ms = 20};
+
+/* Takes |who|. Reported once for all blocking connections that follow each other. */
+static void report_closed(struct mps_peers *peers, char *who)
+{
+        if (peers->n_closed++)
+                free(who);
+        else
+                peers->closed(who, peers->data);
+}
+
+static void on_peers(uv_timer_t *timer)
+{
+        struct mps_peers *peers = container_of(timer, struct mps_peers, timer);
+        uint64_t pause = peers->n_closed ? BRIEF_POLL_MS : POLL_MS;
+        enum peer_found found = PEER_NONE;
+        char *who = NULL;
+
+        if (peers->pid)
+                found = peer_poll(&peers->wait, peers->pid, peers->start_time, uv_now(timer->loop), &patience, &who);
+        peers->n_idle = found == PEER_NONE ? peers->n_idle + 1 : 0;
+        if (found == PEER_CLOSED) {
+                pause = 1;
+                report_closed(peers, who);
+        }
+        if (peers->n_idle == IDLE_POLLS)
+                peers->n_closed = 0;
+        else
+                uv_timer_start(timer, on_peers, pause, 0);
+}
+
+void mps_peers_on_slow(struct mps_peers *peers)
+{
+        peers->n_idle = 0;
+        if (!uv_is_active((uv_handle_t *)&peers->timer))
+                uv_timer_start(&peers->timer, on_peers, 0, 0);
+}
+
+void mps_peers_on_refused(struct mps_peers *peers)
+{
+        const uint64_t now = uv_now(peers->timer.loop);
+        char *who;
+
+        if (now - peers->refused_at > REFUSED_GAP_MS)
+                peers->refused_since = now;
+        peers->refused_at = now;
+        if (!peers->pid || now - peers->refused_since < PATIENCE_MS ||
+                !peer_close_one(peers->pid, peers->start_time, peers->rank, peers->data, &who))
+                return;
+        report_closed(peers, who);
+        mps_peers_on_slow(peers);
+}
+
+bool mps_peers_are_blocking(const struct mps_peers *peers)
+{
+        return peers->n_closed > 0;
+}
+
+void mps_peers_init(
+        struct mps_peers *peers, uv_loop_t *loop, peer_rank_fn *rank, void (*closed)(char *who, void *data), void *data)
+{
+        *peers = (struct mps_peers){.rank = rank, .closed = closed, .data = data};
+        uv_timer_init(loop, &peers->timer);
+}
+
+void mps_peers_follow(struct mps_peers *peers, pid_t pid, uint64_t start_time)
+{
+        peers->pid = pid;
+        peers->start_time = start_time;
+}
+
+void mps_peers_close(struct mps_peers *peers, struct closing *closing)
+{
+        peer_wait_done(&peers->wait);
+        closing_close(closing, &peers->timer);
 }

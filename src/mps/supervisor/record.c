@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "mps/wire/fields.h"
+#include "mps/wire/message.h"
 
 #define MODES_MAX ((size_t)4096)
 #define ALLOCATIONS_MAX ((size_t)65536)

@@ -18,7 +18,7 @@
 /* A process, and the settings with which it started. */
 struct mps_record_daemon {
         pid_t pid;
-        uint64_t start_time;  /* mps/supervisor/identity.h */
+        uint64_t start_time;  /* mps/supervisor/process.h */
         uint64_t inode;       /* of its pipe directory */
         unsigned int options; /* MPS_CAN_*: the options that it accepted */
         unsigned int can;     /* MPS_CAN_*: what was probed; 0: not yet */
@@ -29,8 +29,6 @@ struct mps_record_daemon {
 struct mps_record_mode {
         const char *uuid;
         nvmlComputeMode_t before;
-        bool is_going_back; /* not on file: NVML is restoring it; it stays on record until that is done */
-        bool is_late;       /* not on file: NVML did not answer */
 };
 
 struct mps_record_allocation {

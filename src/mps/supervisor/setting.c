@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "mps/control/dialogue.h"
-#include "mps/control/dialogue_v3.h"
 
 #define ROUNDING_PERMILLE 10U
 

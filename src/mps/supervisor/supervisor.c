@@ -15,8 +15,8 @@
 #include "mps/supervisor/environment.h"
 #include "mps/supervisor/folder.h"
 #include "mps/supervisor/memory_limits.h"
-#include "mps/supervisor/shared_memory.h"
-#include "mps/supervisor/daemon_shm.h"
+#include "mps/supervisor/shm.h"
+#include "mps/supervisor/shm.h"
 #include "mps/supervisor/shm_mount.h"
 #include "mps/supervisor/usage.h"
 
@@ -74,14 +74,13 @@ static int supervisor_write_record(struct error *err, void *data)
         struct mps_record record = {
                 .generation = supervisor->generation,
                 .wanted = supervisor->wanted,
-                .modes = supervisor->modes.items,
-                .n_modes = supervisor->modes.n_items,
         };
         _free_ char *text = NULL;
 
         record.daemons = ARENA_ARRAY(&record.arena, struct mps_record_daemon, daemons->n_items);
         for (size_t i = 0; i < daemons->n_items; i++)
                 record.n_daemons += mps_daemon_record(daemons->items[i], &record.daemons[record.n_daemons]);
+        compute_modes_fill_record(&supervisor->modes, &record);
         mps_allocations_fill_record(&supervisor->allocations, &record);
         mps_memory_limits_fill_record(&supervisor->limits, &record);
         text = mps_record_print(&record);
@@ -109,27 +108,15 @@ static void supervisor_note_change(bool is_record, void *data)
 
 /* ---- the status ---- */
 
-static size_t supervisor_position_of(const struct mps_supervisor *supervisor, const struct mps_daemon *daemon)
-{
-        const struct mps_daemon_wanted *wanted = mps_wanted_find(&supervisor->wanted, mps_daemon_get_name(daemon));
-
-        return wanted ? (size_t)(wanted - supervisor->wanted.daemons) : supervisor->wanted.n_daemons;
-}
-
 static void describe_daemon(const struct mps_supervisor *supervisor, const struct mps_daemon *daemon,
         struct arena *arena, struct mps_daemon_status *ret)
 {
-        struct mps_client *clients;
+        struct mps_client *clients = mps_daemon_describe(daemon, arena, ret);
 
-        mps_daemon_describe(daemon, arena, ret);
         mps_allocations_describe(&supervisor->allocations, arena, ret);
         mps_memory_limits_describe(&supervisor->limits, arena, ret);
-        clients = ARENA_ARRAY(arena, struct mps_client, ret->n_clients);
-        for (size_t i = 0; i < ret->n_clients; i++) {
-                clients[i] = ret->clients[i];
+        for (size_t i = 0; i < ret->n_clients; i++)
                 clients[i].memory = mps_usages_memory(&supervisor->usages, clients[i].unit, clients[i].pid);
-        }
-        ret->clients = clients;
 }
 
 static struct mps_status *make_status(const struct mps_supervisor *supervisor)
@@ -137,16 +124,18 @@ static struct mps_status *make_status(const struct mps_supervisor *supervisor)
         const struct mps_daemons *daemons = &supervisor->daemons;
         struct mps_status *status = mps_status_new();
         struct mps_daemon_status *all = ARENA_ARRAY(&status->arena, struct mps_daemon_status, daemons->n_items);
-        size_t *positions = ARENA_ARRAY(&status->arena, size_t, daemons->n_items);
+        const struct mps_wanted *wanted = &supervisor->wanted;
 
-        for (size_t i = 0; i < daemons->n_items; i++)
-                positions[i] = supervisor_position_of(supervisor, daemons->items[i]);
         /* In the order of the wanted daemons, then those that are ending. */
-        for (size_t place = 0; place <= supervisor->wanted.n_daemons; place++)
-                for (size_t i = 0; i < daemons->n_items; i++)
-                        if (positions[i] == place)
-                                describe_daemon(
-                                        supervisor, daemons->items[i], &status->arena, &all[status->n_daemons++]);
+        for (size_t i = 0; i < wanted->n_daemons; i++) {
+                const struct mps_daemon *daemon = mps_daemons_find(daemons, wanted->daemons[i].name);
+
+                if (daemon)
+                        describe_daemon(supervisor, daemon, &status->arena, &all[status->n_daemons++]);
+        }
+        for (size_t i = 0; i < daemons->n_items; i++)
+                if (!mps_wanted_find(wanted, mps_daemon_get_name(daemons->items[i])))
+                        describe_daemon(supervisor, daemons->items[i], &status->arena, &all[status->n_daemons++]);
         status->generation = supervisor->generation;
         status->daemons = all;
         status->shm = supervisor->shm.shm;
@@ -202,8 +191,7 @@ static void follow_limits(struct mps_supervisor *supervisor, bool checks_all)
                 return;
         mps_allocations_fill_record(&supervisor->allocations, &granted);
         for (size_t i = 0; i < status->n_daemons; i++)
-                is_longer |= mps_memory_limits_add(
-                        &supervisor->limits, &status->daemons[i], granted.allocations, granted.n_allocations);
+                is_longer |= mps_memory_limits_add(&supervisor->limits, &status->daemons[i], &granted);
         /* A limit is on record before it is set, so that a crash does not leave it without an owner. */
         if (is_longer && supervisor_write_record(&err, supervisor) < 0)
                 log_debug("limits of containers wait for the record", LOG_ERR(&err));
@@ -363,29 +351,9 @@ void mps_supervisor_name_holders(struct mps_supervisor *supervisor, const struct
         supervisor_note_change(false, supervisor);
 }
 
-/* ---- allocations ---- */
-
-void mps_supervisor_allocation(struct mps_supervisor *supervisor, const struct mps_allocation_request *request,
-        mps_granted_fn *done, void *data)
+struct mps_allocations *mps_supervisor_allocations(struct mps_supervisor *supervisor)
 {
-        mps_allocations_make(&supervisor->allocations, request, done, data);
-}
-
-void mps_supervisor_release(struct mps_supervisor *supervisor, const char *id, mps_done_fn *done, void *data)
-{
-        mps_allocations_release(&supervisor->allocations, id, done, data);
-}
-
-void mps_supervisor_hold(
-        struct mps_supervisor *supervisor, const struct mps_allocation_request *wanted, size_t n_wanted)
-{
-        mps_allocations_hold(&supervisor->allocations, wanted, n_wanted);
-}
-
-void mps_supervisor_terminate(struct mps_supervisor *supervisor, const char *daemon, pid_t client,
-        const char *container_id, mps_done_fn *done, void *data)
-{
-        mps_allocations_terminate(&supervisor->allocations, daemon, client, container_id, done, data);
+        return &supervisor->allocations;
 }
 
 /* ---- callbacks of objects ---- */
@@ -445,21 +413,13 @@ static void supervisor_copy_options(struct mps_supervisor *supervisor, const str
         struct mps_supervisor_options *copy = &supervisor->options;
         struct arena *texts = &supervisor->texts;
         const char *path = options->path ? options->path : getenv("PATH");
-        const char **environment;
-        size_t count = 0;
 
-        while (options->environment && options->environment[count])
-                count++;
-        environment = ARENA_ARRAY(texts, const char *, count + 1);
-        for (size_t i = 0; i < count; i++)
-                environment[i] = arena_strdup(texts, options->environment[i]);
         *copy = *options;
         copy->root = arena_strdup(texts, options->root);
         copy->control = arena_strdup(texts, options->control);
         copy->path = arena_strdup(texts, path && *path ? path : DEFAULT_PATH);
         copy->driver_root = arena_strdup(texts, options->driver_root ? options->driver_root : "");
         copy->system_root = arena_strdup(texts, options->system_root ? options->system_root : "");
-        copy->environment = environment;
         copy->poll_ms = options->poll_ms ? options->poll_ms : POLL_MS;
         copy->enter_shm = options->enter_shm && mps_shm_mounts_are_seen(options->root) ? options->enter_shm : NULL;
 }
@@ -471,17 +431,7 @@ static void supervisor_init_objects(struct mps_supervisor *supervisor)
 
         mps_daemons_init(&supervisor->daemons,
                 &(struct mps_daemon_context){
-                        .loop = options->loop,
-                        .root = options->root,
-                        .program = options->control,
-                        .path = options->path,
-                        .driver_root = options->driver_root,
-                        .system_root = options->system_root,
-                        .environment = options->environment,
-                        .enter_shm = options->enter_shm,
-                        .sets_compute_mode = options->sets_compute_mode,
-                        .poll_ms = options->poll_ms,
-                        .command_ms = options->command_ms,
+                        .options = options,
                         .nvml = supervisor->nvml,
                         .environments = environments_new(options->loop, options->system_root),
                         .cleaner = worker_new(options->loop, "mps-cleaner", mps_shm_left_serve, NULL),
@@ -491,16 +441,10 @@ static void supervisor_init_objects(struct mps_supervisor *supervisor)
                         .changed = on_daemon_changed,
                         .data = supervisor,
                 });
-        mps_allocations_init(&supervisor->allocations, options->loop, options->root, options->system_root,
-                &supervisor->daemons, &owner);
-        supervisor->modes =
-                (struct compute_modes){.nvml = supervisor->nvml, .owner = owner, .is_needed = is_unit_needed};
-        supervisor->usages =
-                (struct mps_usages){.nvml = supervisor->nvml, .daemons = &supervisor->daemons, .owner = owner};
-        list_init(&supervisor->usages.units);
-        supervisor->limits = (struct mps_memory_limits){
-                .nvml = supervisor->nvml, .system_root = options->system_root, .owner = owner};
-        list_init(&supervisor->limits.jobs);
+        mps_allocations_init(&supervisor->allocations, &supervisor->daemons, &owner);
+        compute_modes_init(&supervisor->modes, supervisor->nvml, &owner, is_unit_needed);
+        mps_usages_init(&supervisor->usages, supervisor->nvml, &supervisor->daemons, &owner);
+        mps_memory_limits_init(&supervisor->limits, supervisor->nvml, options->system_root, &owner);
         record_file_init(&supervisor->record, options->loop,
                 &(struct record_file_options){arena_printf(&supervisor->texts, "%s/" MPS_RECORD_FILE, options->root),
                         "the supervisor's record cannot be written, will try again: until then a crash may restart "

@@ -13,7 +13,7 @@
  * A daemon that already runs when the supervisor starts (only the supervisor was killed) is adopted if its process is
  * the one on record, its directory has the same inode and it answers; its clients notice nothing. The wanted daemons on
  * record are applied at start, so that the node recovers without the agent. Without a record daemons are found among
- * the processes of the node (mps/supervisor/identity.h), when it is known what is wanted; those that are not, drain.
+ * the processes of the node (mps/supervisor/process.h), when it is known what is wanted; those that are not, drain.
  *
  * Each daemon is independent: mps/supervisor/machine.h. A change of the wanted daemons affects only those that differ
  * (mps_daemon_serves()). A daemon that is no longer wanted drains: it takes no new clients, and ends with the last
@@ -32,14 +32,16 @@
 #include "mps/wire/status.h"
 #include "plan/mps_wanted.h"
 
+struct mps_allocations;
 struct mps_supervisor;
 
+/* Texts are copied; |environment| and |enter_shm| stay the caller's as long as the supervisor is there. */
 struct mps_supervisor_options {
         uv_loop_t *loop;
         const char *root;               /* the MPS root as mounted here */
         const char *control;            /* program name or path: see mps_control_find() */
         const char *path;               /* PATH of the daemons; NULL: that of this process, or the usual one */
-        const char *driver_root;        /* as mounted here */
+        const char *driver_root;        /* as mounted here; NULL: "" */
         const char *nvml_library;       /* "": found by the driver root */
         const char *system_root;        /* "" or NULL: /proc; otherwise /proc of clients is read below this folder */
         const char *const *environment; /* more variables for the daemons, "NAME=value", NULL-terminated; or NULL */
@@ -85,30 +87,11 @@ void mps_supervisor_look(struct mps_supervisor *supervisor);
 /* True if NVML does not answer about a unit; |ret| is the call that did not return. */
 bool mps_supervisor_hang(const struct mps_supervisor *supervisor, struct call_info *ret);
 
-/* Creates the partition or namespace. A second request with the same id returns the existing one. */
-void mps_supervisor_allocation(struct mps_supervisor *supervisor, const struct mps_allocation_request *request,
-        mps_granted_fn *done, void *data);
-/*
- * Removes the partition or namespace. If that fails, for example while it has clients, it is removed as soon as
- * possible.
- */
-void mps_supervisor_release(struct mps_supervisor *supervisor, const char *id, mps_done_fn *done, void *data);
-/*
- * The list of all allocations that are granted now. Missing ones are created; earlier ones that are not in the list are
- * released. Later requests and releases change it. Without this call everything that was not released is wanted.
- */
-void mps_supervisor_hold(
-        struct mps_supervisor *supervisor, const struct mps_allocation_request *wanted, size_t n_wanted);
+/* For requests about partitions, namespaces and single clients: mps/supervisor/allocations.h. */
+struct mps_allocations *mps_supervisor_allocations(struct mps_supervisor *supervisor);
 
 /* Names the holders of units, as the agent calls them: copied, and a part of the status. */
 void mps_supervisor_name_holders(struct mps_supervisor *supervisor, const struct mps_holder *holders, size_t n_holders);
-
-/*
- * Terminates a client through the control daemon. An error unless the daemon lists the client now, in the given
- * container.
- */
-void mps_supervisor_terminate(struct mps_supervisor *supervisor, const char *daemon, pid_t client,
-        const char *container_id, mps_done_fn *done, void *data);
 
 /*
  * Stops every daemon. Daemons with clients get |grace_ms|, then are ended together with their clients. Compute modes

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/pack.h"
 #include "base/text.h"
 #include "gpu/call.h"
 #include "gpu/process_list.h"
@@ -10,14 +11,29 @@
 #define PROCESSES_MAX 4096U
 #define POLLS_WITHOUT_CLIENTS 5U /* without clients NVML is asked once in so many polls */
 
-struct mps_usage *mps_usage_free(struct mps_usage *usage)
-{
-        if (usage) {
-                arena_done(&usage->arena);
-                free(usage);
-        }
-        return NULL;
-}
+/* What NVML says of a unit. */
+struct figures {
+        const char *lost; /* why the unit does not exist any more, or NULL */
+        const struct gpu_listed_process *processes;
+        size_t n_processes;
+};
+
+struct usage_unit {
+        struct nvml_request request;
+        struct mps_usages *usages;
+        char *uuid;
+        struct arena arena; /* for |figures| */
+        struct figures figures;
+        bool is_known;
+        int64_t known_at; /* when NVML was asked for |figures|, in milliseconds of the monotonic clock */
+        int64_t asked_at;
+        bool is_asked;
+        bool is_held;     /* at the last poll, by a daemon that runs */
+        bool has_crashed; /* the process that was asked last */
+        struct list link; /* usages->units */
+};
+
+/* ---- in a process with NVML ---- */
 
 static bool usage_is_lost(nvmlReturn_t code)
 {
@@ -25,59 +41,102 @@ static bool usage_is_lost(nvmlReturn_t code)
 }
 
 /* A driver that cannot list processes may still have the GPU, so ask for its memory, which every driver can report. */
-static nvmlReturn_t read_processes_of(
-        const struct nvml *nvml, nvmlDevice_t device, unsigned int *count, struct gpu_listed_process *listed)
+static nvmlReturn_t usage_list(
+        const struct nvml *nvml, const char *uuid, struct gpu_listed_process *listed, unsigned int *count)
 {
-        const nvmlReturn_t code = gpu_process_list(nvml, device, GPU_PROCESS_MPS, listed, count);
+        nvmlDevice_t device;
         nvmlMemory_t memory;
+        nvmlReturn_t code;
         nvmlReturn_t other;
 
+        gpu_call_about(CALL_ON_GPU, CALL_NO_INDEX, uuid);
+        code = NVML_CALL(nvml, device_get_by_uuid, uuid, &device);
+        if (code != NVML_SUCCESS)
+                return code;
+        code = gpu_process_list(nvml, device, GPU_PROCESS_MPS, listed, count);
         if (code == NVML_SUCCESS || usage_is_lost(code))
                 return code;
         other = NVML_CALL(nvml, device_get_memory, device, &memory);
         return usage_is_lost(other) ? other : code;
 }
 
-static void take_processes(struct mps_usage *usage, const struct gpu_listed_process *listed, size_t count)
+static void pack_figures(struct pack *pack, struct figures *figures)
 {
-        struct mps_usage_process *processes = ARENA_ARRAY(&usage->arena, struct mps_usage_process, count);
-
-        for (size_t i = 0; i < count; i++) {
-                processes[i].pid = (pid_t)listed[i].pid;
-                processes[i].memory = listed[i].memory;
-        }
-        usage->processes = processes;
-        usage->n_processes = count;
+        pack_text(pack, &figures->lost);
+        PACK(pack, figures->n_processes);
+        PACK_ARRAY(pack, figures->processes, figures->n_processes);
 }
 
-void mps_usage_read(struct mps_usage *usage, const struct nvml *nvml, const char *uuid)
+static int serve_usage(struct nvml_serving *serving, struct pack *question, struct pack *answer, struct error *err)
 {
         _free_ struct gpu_listed_process *listed = xcalloc(PROCESSES_MAX, sizeof(*listed));
+        struct figures figures = {.processes = listed};
         unsigned int count = PROCESSES_MAX;
-        nvmlDevice_t device;
+        const struct nvml *nvml;
+        struct error why;
         nvmlReturn_t code;
-        struct error err;
+        const char *uuid;
 
-        gpu_call_about(CALL_ON_GPU, CALL_NO_INDEX, uuid);
-        code = NVML_CALL(nvml, device_get_by_uuid, uuid, &device);
-        if (code == NVML_SUCCESS)
-                code = read_processes_of(nvml, device, &count, listed);
+        pack_text(question, &uuid);
+        if (nvml_serving_open(serving, &nvml, err) < 0)
+                return -1;
+        code = usage_list(nvml, uuid, listed, &count);
         if (usage_is_lost(code)) {
-                nvml_fail(nvml, code, "NVML", &err);
-                usage->lost = arena_strdup(&usage->arena, err.text);
+                nvml_fail(nvml, code, "NVML", &why);
+                figures.lost = why.text;
+                serving->must_close = true;
         }
-        if (code == NVML_SUCCESS)
-                take_processes(usage, listed, count);
+        figures.n_processes = code == NVML_SUCCESS ? count : 0;
+        pack_figures(answer, &figures);
+        return 0;
 }
 
-void mps_usage_pack(struct pack *pack, struct mps_usage *usage)
+/* ---- on the loop ---- */
+
+static int64_t usage_now_ms(void)
 {
-        pack_text(pack, &usage->lost);
-        PACK(pack, usage->n_processes);
-        PACK_ARRAY(pack, usage->processes, usage->n_processes);
+        return (int64_t)gpu_call_now_ms();
 }
 
-bool mps_usage_is_same(const struct mps_usage *a, const struct mps_usage *b)
+static struct usage_unit *unit_of(struct list *link)
+{
+        return container_of(link, struct usage_unit, link);
+}
+
+static bool usage_is_fresh(const struct usage_unit *unit)
+{
+        return unit->is_known && usage_now_ms() - unit->known_at <= MPS_USAGE_FRESH_MS;
+}
+
+uint64_t mps_usages_memory(const struct mps_usages *usages, const char *uuid, pid_t pid)
+{
+        LIST_FOR_EACH(link, &usages->units) {
+                const struct usage_unit *unit = unit_of(link);
+                const struct figures *figures = &unit->figures;
+
+                if ((uuid && strcmp(unit->uuid, uuid) != 0) || !usage_is_fresh(unit))
+                        continue;
+                for (size_t i = 0; i < figures->n_processes; i++) {
+                        const struct gpu_listed_process *process = &figures->processes[i];
+
+                        if (process->pid == (unsigned int)pid && process->memory != UINT64_MAX)
+                                return process->memory;
+                }
+        }
+        return UINT64_MAX;
+}
+
+static void report_lost(const struct usage_unit *unit)
+{
+        const struct mps_daemons *daemons = unit->usages->daemons;
+        _free_ char *reason = xasprintf("its unit %s is lost: %s", unit->uuid, unit->figures.lost);
+
+        for (size_t i = 0; i < daemons->n_items; i++)
+                if (mps_daemon_holds(daemons->items[i], unit->uuid))
+                        mps_daemon_lose(daemons->items[i], reason);
+}
+
+static bool usage_is_same(const struct figures *a, const struct figures *b)
 {
         if (!text_is_same(a->lost, b->lost) || a->n_processes != b->n_processes)
                 return false;
@@ -87,88 +146,23 @@ bool mps_usage_is_same(const struct mps_usage *a, const struct mps_usage *b)
         return true;
 }
 
-uint64_t mps_usage_of(const struct mps_usage *usage, int64_t now, pid_t pid)
-{
-        for (size_t i = 0; mps_usage_is_fresh(usage, now) && i < usage->n_processes; i++)
-                if (usage->processes[i].pid == pid)
-                        return usage->processes[i].memory;
-        return UINT64_MAX;
-}
-
-/* ---- the units of daemons ---- */
-
-struct usage_unit {
-        struct nvml_request request;
-        struct mps_usages *usages;
-        char *uuid;
-        struct mps_usage *usage; /* NULL: not known */
-        int64_t asked_at;
-        bool is_asked;
-        bool is_held;     /* at the last poll, by a daemon that runs */
-        bool has_crashed; /* the process that was asked last */
-        struct list link; /* usages->units */
-};
-
-static int serve_usage(struct nvml_serving *serving, struct pack *question, struct pack *answer, struct error *err)
-{
-        struct mps_usage usage = {.arena = ARENA_INIT};
-        const struct nvml *nvml;
-        const char *uuid;
-
-        pack_text(question, &uuid);
-        if (nvml_serving_open(serving, &nvml, err) < 0)
-                return -1;
-        mps_usage_read(&usage, nvml, uuid);
-        serving->must_close = usage.lost != NULL;
-        mps_usage_pack(answer, &usage);
-        arena_done(&usage.arena);
-        return 0;
-}
-
-static int64_t usage_now_ms(void)
-{
-        return (int64_t)gpu_call_now_ms();
-}
-
-uint64_t mps_usages_memory(const struct mps_usages *usages, const char *uuid, pid_t pid)
-{
-        const int64_t now = usage_now_ms();
-        uint64_t memory = UINT64_MAX;
-
-        LIST_FOR_EACH(link, &usages->units) {
-                const struct usage_unit *unit = container_of(link, struct usage_unit, link);
-
-                if (memory == UINT64_MAX && (!uuid || strcmp(unit->uuid, uuid) == 0))
-                        memory = mps_usage_of(unit->usage, now, pid);
-        }
-        return memory;
-}
-
-static void report_if_lost(const struct usage_unit *unit)
-{
-        const struct mps_daemons *daemons = unit->usages->daemons;
-
-        for (size_t i = 0; unit->usage->lost && i < daemons->n_items; i++)
-                if (mps_daemon_holds(daemons->items[i], unit->uuid)) {
-                        _free_ char *reason = xasprintf("its unit %s is lost: %s", unit->uuid, unit->usage->lost);
-
-                        mps_daemon_lose(daemons->items[i], reason);
-                }
-}
-
 static void take_usage(struct usage_unit *unit, struct pack *answer)
 {
-        struct mps_usage *usage = xcalloc(1, sizeof(*usage));
+        struct arena arena = ARENA_INIT;
+        struct figures figures;
         bool is_new;
 
-        answer->arena = &usage->arena;
-        mps_usage_pack(answer, usage);
-        usage->asked_at = unit->asked_at;
+        answer->arena = &arena;
+        pack_figures(answer, &figures);
         /* Figures that were too old were reported as unknown. */
-        is_new = !mps_usage_is_fresh(unit->usage, usage_now_ms()) || !mps_usage_is_same(unit->usage, usage);
-        mps_usage_free(unit->usage);
-        unit->usage = usage;
-        report_if_lost(unit);
+        is_new = !usage_is_fresh(unit) || !usage_is_same(&unit->figures, &figures);
+        arena_done(&unit->arena);
+        unit->arena = arena;
+        unit->figures = figures;
+        unit->is_known = true;
+        unit->known_at = unit->asked_at;
+        if (figures.lost)
+                report_lost(unit);
         if (is_new)
                 unit->usages->owner.changed(false, unit->usages->owner.data);
 }
@@ -176,18 +170,10 @@ static void take_usage(struct usage_unit *unit, struct pack *answer)
 /* NVML does not answer: do not report old figures. */
 static void forget_if_old(struct usage_unit *unit)
 {
-        if (!unit->usage || mps_usage_is_fresh(unit->usage, usage_now_ms()))
+        if (!unit->is_known || usage_is_fresh(unit))
                 return;
-        unit->usage = mps_usage_free(unit->usage);
+        unit->is_known = false;
         unit->usages->owner.changed(false, unit->usages->owner.data);
-}
-
-static bool is_any_asked(const struct mps_usages *usages)
-{
-        LIST_FOR_EACH(link, &usages->units)
-                if (container_of(link, struct usage_unit, link)->is_asked)
-                        return true;
-        return false;
 }
 
 static void on_usage(struct nvml_request *request, const struct error *err, struct pack *answer)
@@ -221,29 +207,36 @@ static void ask_usage(struct usage_unit *unit)
         nvml_pool_ask(unit->usages->nvml, &unit->request);
 }
 
+/* ---- the units of daemons ---- */
+
 static void free_usage(struct usage_unit *unit)
 {
         list_remove(&unit->link);
-        mps_usage_free(unit->usage);
+        arena_done(&unit->arena);
         free(unit->uuid);
         free(unit);
+}
+
+void mps_usages_init(struct mps_usages *usages, struct nvml_pool *nvml, const struct mps_daemons *daemons,
+        const struct mps_record_owner *owner)
+{
+        *usages = (struct mps_usages){.nvml = nvml, .daemons = daemons, .owner = *owner};
+        list_init(&usages->units);
 }
 
 void mps_usages_done(struct mps_usages *usages)
 {
         while (!list_is_empty(&usages->units))
-                free_usage(container_of(usages->units.next, struct usage_unit, link));
+                free_usage(unit_of(usages->units.next));
 }
 
 static struct usage_unit *find_usage(struct mps_usages *usages, const char *uuid)
 {
         struct usage_unit *unit;
 
-        LIST_FOR_EACH(link, &usages->units) {
-                unit = container_of(link, struct usage_unit, link);
-                if (strcmp(unit->uuid, uuid) == 0)
-                        return unit;
-        }
+        LIST_FOR_EACH(link, &usages->units)
+                if (strcmp(unit_of(link)->uuid, uuid) == 0)
+                        return unit_of(link);
         unit = xcalloc(1, sizeof(*unit));
         unit->usages = usages;
         unit->uuid = xstrdup(uuid);
@@ -258,7 +251,7 @@ static void find_held_units(struct mps_usages *usages)
         struct mps_record_daemon process;
 
         LIST_FOR_EACH(link, &usages->units)
-                container_of(link, struct usage_unit, link)->is_held = false;
+                unit_of(link)->is_held = false;
         usages->has_clients = false;
         for (size_t i = 0; i < daemons->n_items; i++) {
                 if (!mps_daemon_record(daemons->items[i], &process))
@@ -272,16 +265,19 @@ static void find_held_units(struct mps_usages *usages)
 /* Without a client no memory is used; only check that the units still exist. */
 void mps_usages_poll(struct mps_usages *usages)
 {
+        bool is_any_asked = false;
         struct list *next;
         bool is_due;
 
         find_held_units(usages);
+        LIST_FOR_EACH(link, &usages->units)
+                is_any_asked |= unit_of(link)->is_asked;
         /* Without clients the next round is far, and a GPU that a process has opened cannot be reset. */
-        if (!usages->has_clients && !is_any_asked(usages))
+        if (!usages->has_clients && !is_any_asked)
                 nvml_pool_renew(usages->nvml);
         is_due = usages->polls++ % POLLS_WITHOUT_CLIENTS == 0 || usages->has_clients;
         for (struct list *link = usages->units.next; link != &usages->units; link = next) {
-                struct usage_unit *unit = container_of(link, struct usage_unit, link);
+                struct usage_unit *unit = unit_of(link);
 
                 next = link->next;
                 if (unit->is_asked)

@@ -19,7 +19,7 @@
 
 /*
  * How full the tmpfs is that MPS servers and their clients have as /dev/shm, and whose files fill it;
- * mps/supervisor/shared_memory.h measures them.
+ * mps/supervisor/shm.h measures them.
  */
 #define MPS_SHM_OWNERS 3U          /* the largest users, by bytes and by files */
 #define MPS_SHM_FULL_PERMILLE 900U /* at or above this it is full, */

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "mps/control/dialogue.h"
-#include "mps/control/dialogue_v3.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

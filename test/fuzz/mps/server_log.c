@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mps/supervisor/server_log.h"
+#include "mps/supervisor/journal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -28,7 +28,7 @@ static uint64_t feed(const char *bytes, size_t size, size_t cut)
         struct server_log log;
         uint64_t sum = 0;
 
-        server_log_init(&log, on_event, &sum);
+        server_log_init(&log, NULL, on_event, &sum);
         server_log_feed(&log, bytes, cut);
         server_log_feed(&log, bytes + cut, size - cut);
         server_log_done(&log);

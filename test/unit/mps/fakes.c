@@ -32,23 +32,32 @@ int mps_supervisor_apply(struct mps_supervisor *supervisor UNUSED, const struct 
         return 0;
 }
 
-void mps_supervisor_allocation(struct mps_supervisor *supervisor UNUSED, const struct mps_allocation_request *request,
+struct mps_allocations *mps_supervisor_allocations(struct mps_supervisor *supervisor UNUSED)
+{
+        return NULL;
+}
+
+void mps_allocations_make(struct mps_allocations *allocations UNUSED, const struct mps_allocation_request *request,
         mps_granted_fn *done, void *data)
 {
+        static char id[65];
+
+        snprintf(id, sizeof(id), "%s", request->id);
         fakes.granted = *request;
+        fakes.granted.id = id;
         fakes.on_granted = done;
         fakes.data = data;
 }
 
-void mps_supervisor_release(struct mps_supervisor *supervisor UNUSED, const char *id, mps_done_fn *done, void *data)
+void mps_allocations_release(struct mps_allocations *allocations UNUSED, const char *id, mps_done_fn *done, void *data)
 {
         snprintf(fakes.released, sizeof(fakes.released), "%s", id);
         fakes.on_done = done;
         fakes.data = data;
 }
 
-void mps_supervisor_hold(
-        struct mps_supervisor *supervisor UNUSED, const struct mps_allocation_request *wanted, size_t n_wanted)
+void mps_allocations_hold(
+        struct mps_allocations *allocations UNUSED, const struct mps_allocation_request *wanted, size_t n_wanted)
 {
         size_t length = 0;
 
@@ -69,7 +78,7 @@ void mps_supervisor_name_holders(
                         holders[i].unit, holders[i].claim ? holders[i].claim : holders[i].pod);
 }
 
-void mps_supervisor_terminate(struct mps_supervisor *supervisor UNUSED, const char *daemon UNUSED, pid_t client,
+void mps_allocations_terminate(struct mps_allocations *allocations UNUSED, const char *daemon UNUSED, pid_t client,
         const char *container_id UNUSED, mps_done_fn *done, void *data)
 {
         fakes.terminated = client;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "mps/control/control.h"
+#include "mps/supervisor/allocations.h"
 #include "mps/supervisor/supervisor.h"
 
 struct fake_question {
@@ -20,7 +21,7 @@ extern struct fakes {
         uint64_t generation;
         char daemon[256]; /* name of the first that is wanted */
         bool refuses;
-        struct mps_allocation_request granted; /* the last request, borrowed: valid until it is answered */
+        struct mps_allocation_request granted; /* the last request; of its texts only |id| */
         char released[64];
         unsigned int holds; /* times that it was told all that is granted */
         char held[256];     /* their ids, a space behind each */

@@ -28,6 +28,7 @@
 #include "base/io/lines.h"
 #include "base/io/unix_socket.h"
 #include "mps/client/link.h"
+#include "mps/supervisor/allocations.h"
 #include "mps/supervisor/listener.h"
 #include "mps/wire/message.h"
 
@@ -132,21 +133,26 @@ static unsigned int bit_of(const char *id)
         return id[0] == 'g' && id[1] >= '0' && id[1] < '0' + IDS ? 1U << (id[1] - '0') : 0;
 }
 
-void mps_supervisor_allocation(struct mps_supervisor *supervisor UNUSED, const struct mps_allocation_request *request,
+struct mps_allocations *mps_supervisor_allocations(struct mps_supervisor *supervisor UNUSED)
+{
+        return NULL;
+}
+
+void mps_allocations_make(struct mps_allocations *allocations UNUSED, const struct mps_allocation_request *request,
         mps_granted_fn *done, void *data)
 {
         world.supervisor_has |= bit_of(request->id);
         note_call(request->id, done, NULL, data);
 }
 
-void mps_supervisor_release(struct mps_supervisor *supervisor UNUSED, const char *id, mps_done_fn *done, void *data)
+void mps_allocations_release(struct mps_allocations *allocations UNUSED, const char *id, mps_done_fn *done, void *data)
 {
         world.supervisor_has &= ~bit_of(id);
         note_call(id, NULL, done, data);
 }
 
-void mps_supervisor_hold(
-        struct mps_supervisor *supervisor UNUSED, const struct mps_allocation_request *wanted, size_t n_wanted)
+void mps_allocations_hold(
+        struct mps_allocations *allocations UNUSED, const struct mps_allocation_request *wanted, size_t n_wanted)
 {
         world.supervisor_has = 0;
         for (size_t i = 0; i < n_wanted; i++)
@@ -158,8 +164,8 @@ void mps_supervisor_name_holders(
 {
 }
 
-void mps_supervisor_terminate(struct mps_supervisor *supervisor UNUSED, const char *daemon UNUSED, pid_t client UNUSED,
-        const char *container_id, mps_done_fn *done, void *data)
+void mps_allocations_terminate(struct mps_allocations *allocations UNUSED, const char *daemon UNUSED,
+        pid_t client UNUSED, const char *container_id, mps_done_fn *done, void *data)
 {
         note_call(container_id, NULL, done, data);
 }

@@ -8,7 +8,7 @@
 
 #include "base/strbuf.h"
 #include "base/file.h"
-#include "mps/control/dialogue_v3.h"
+#include "mps/control/dialogue.h"
 
 static void is(const char *words, const char *expected)
 {

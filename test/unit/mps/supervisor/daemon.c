@@ -333,7 +333,8 @@ static void test_no_walk_starts_two_processes_or_ends_in_a_corner(void **state U
 static void test_all_that_is_looked_at_at_intervals_is_looked_at_in_the_same_round(void **state UNUSED)
 {
         uv_loop_t loop;
-        struct mps_daemon_context context = {.loop = &loop, .poll_ms = 7};
+        const struct mps_supervisor_options options = {.loop = &loop, .poll_ms = 7};
+        struct mps_daemon_context context = {.options = &options};
 
         uv_loop_init(&loop);
         for (int i = 0; i < 10; i++) {

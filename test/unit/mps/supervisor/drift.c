@@ -1,6 +1,8 @@
 /* Settings of a daemon that serves, which somebody else changes. */
 #include "supervisor_rig.h"
 
+#include "mps/supervisor/allocations.h"
+
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,7 +160,7 @@ static void make_namespace(struct rig *rig, const char *id)
                 .id = id, .daemon = GPU_A, .unit = GPU_A, .threads_permille = 500, .limit_mib = 2048};
         bool is_there = false;
 
-        mps_supervisor_allocation(rig->supervisor, &request, on_granted, &is_there);
+        mps_allocations_make(mps_supervisor_allocations(rig->supervisor), &request, on_granted, &is_there);
         rig_wait(rig, is_true, &is_there, "the grant is answered");
 }
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "mps/supervisor/record.h"
-#include "mps/supervisor/identity.h"
+#include "mps/supervisor/process.h"
 #include "mps/supervisor/record.h"
 
 #define TEST(name) cmocka_unit_test_setup_teardown((name), rig_set_up, rig_tear_down)
@@ -39,7 +39,7 @@ static bool waits_for_a(struct rig *rig, const void *name)
 
 static bool has_ended(struct rig *rig UNUSED, const void *data)
 {
-        return identity_start_time(*(const pid_t *)data) == 0;
+        return process_start_time("", *(const pid_t *)data) == 0;
 }
 
 static struct mps_daemon_wanted shared_on(struct rig *rig, const char *uuid)
@@ -181,8 +181,8 @@ static void test_until_it_is_known_what_is_wanted_all_go_on(void **state)
         other = rig_status(rig, GPU_B)->pid;
         restart_with(rig, NULL);
         rig_run_for(rig, 10 * rig->poll_ms);
-        assert_int_not_equal(identity_start_time(first), 0);
-        assert_int_not_equal(identity_start_time(other), 0);
+        assert_int_not_equal(process_start_time("", first), 0);
+        assert_int_not_equal(process_start_time("", other), 0);
 }
 
 static void test_the_end_of_the_supervisor_is_theirs(void **state)
@@ -196,8 +196,8 @@ static void test_the_end_of_the_supervisor_is_theirs(void **state)
         other = rig_status(rig, GPU_B)->pid;
         restart_with(rig, NULL);
         rig_close(rig);
-        assert_int_equal(identity_start_time(first), 0);
-        assert_int_equal(identity_start_time(other), 0);
+        assert_int_equal(process_start_time("", first), 0);
+        assert_int_equal(process_start_time("", other), 0);
 }
 
 /* ---- who is a daemon ---- */
@@ -208,15 +208,18 @@ struct finds {
         pid_t b;
 };
 
-static void note_find(const struct identity_found *found, void *data)
+static void find(struct rig *rig, const char *root, const char *program, struct finds *finds)
 {
-        struct finds *finds = data;
+        const struct process_found *found;
+        const size_t count = process_find_daemons(root, program, &rig->arena, &found);
 
-        finds->count++;
-        if (strcmp(found->name, GPU_A) == 0 && strcmp(found->units, GPU_A) == 0)
-                finds->a = found->pid;
-        if (strcmp(found->name, GPU_B) == 0 && strcmp(found->units, GPU_B) == 0)
-                finds->b = found->pid;
+        for (size_t i = 0; i < count; i++) {
+                finds->count++;
+                if (strcmp(found[i].name, GPU_A) == 0 && strcmp(found[i].units, GPU_A) == 0)
+                        finds->a = found[i].pid;
+                if (strcmp(found[i].name, GPU_B) == 0 && strcmp(found[i].units, GPU_B) == 0)
+                        finds->b = found[i].pid;
+        }
 }
 
 /* Runs |program| with the pipe directory of a daemon and an input that does not end; |*ret_input|: its end. */
@@ -246,7 +249,7 @@ static pid_t run_there(struct rig *rig, const char *program, const char *name, c
 
 static bool runs_as(struct rig *rig UNUSED, const void *data)
 {
-        return identity_has_variable(*(const pid_t *)data, "CUDA_VISIBLE_DEVICES", GPU_A);
+        return process_has_variable(*(const pid_t *)data, "CUDA_VISIBLE_DEVICES", GPU_A);
 }
 
 /* Others have the same program, the same directory, or an argument like a daemon's: each only a part of it. */
@@ -262,17 +265,17 @@ static void test_a_daemon_is_known_by_program_directory_and_argument_together(vo
         others[1] = run_there(rig, "/bin/cat", "other", "-", &inputs[1]);
         for (size_t i = 0; i < ARRAY_SIZE(others); i++)
                 rig_wait(rig, runs_as, &others[i], "it runs");
-        identity_find_daemons(rig->mps, rig->control, note_find, &finds);
+        find(rig, rig->mps, rig->control, &finds);
         assert_int_equal(finds.count, 2);
         assert_int_equal(finds.a, rig_status(rig, GPU_A)->pid);
         assert_int_equal(finds.b, rig_status(rig, GPU_B)->pid);
         finds = (struct finds){0};
-        identity_find_daemons("/bin", "/bin/cat", note_find, &finds);
-        identity_find_daemons(rig->root, rig->control, note_find, &finds); /* "mps/<name>" */
-        identity_find_daemons(rig_path(rig, "%s/m", rig->root), rig->control, note_find, &finds);
+        find(rig, "/bin", "/bin/cat", &finds);
+        find(rig, rig->root, rig->control, &finds); /* "mps/<name>" */
+        find(rig, rig_path(rig, "%s/m", rig->root), rig->control, &finds);
         assert_true(finds.count == 2 && !finds.a && !finds.b);
         for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
-                assert_int_not_equal(identity_start_time(others[i]), 0);
+                assert_int_not_equal(process_start_time("", others[i]), 0);
                 kill(others[i], SIGKILL);
                 waitpid(others[i], NULL, 0);
                 close(inputs[i]);

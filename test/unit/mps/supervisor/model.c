@@ -25,6 +25,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "mps/supervisor/allocations.h"
 #include "mps/supervisor/supervisor.h"
 
 #define IDS 8
@@ -262,7 +263,8 @@ static void grant_or_release(void)
         if (holding->is_wanted && !happens(4)) {
                 holding->is_wanted = holding->is_granted = false;
                 holding->n_open++;
-                mps_supervisor_release(world.supervisor, holding->id, on_released, holding);
+                mps_allocations_release(
+                        mps_supervisor_allocations(world.supervisor), holding->id, on_released, holding);
                 return;
         }
         if (!holding->is_wanted && holding->n_open == 0) {
@@ -274,7 +276,7 @@ static void grant_or_release(void)
         holding->is_wanted = true;
         holding->n_open++;
         request = request_of(holding);
-        mps_supervisor_allocation(world.supervisor, &request, on_granted, holding);
+        mps_allocations_make(mps_supervisor_allocations(world.supervisor), &request, on_granted, holding);
 }
 
 static void tell_all(void)
@@ -285,7 +287,7 @@ static void tell_all(void)
         for (size_t i = 0; i < IDS; i++)
                 if (world.holdings[i].is_wanted)
                         all[count++] = request_of(&world.holdings[i]);
-        mps_supervisor_hold(world.supervisor, all, count);
+        mps_allocations_hold(mps_supervisor_allocations(world.supervisor), all, count);
 }
 
 /* ---- trouble ---- */
@@ -357,8 +359,9 @@ static void terminate_client(void)
         if (!daemon || daemon->n_clients == 0)
                 return;
         container = xasprintf("c%d", (int)daemon->clients[0]);
-        mps_supervisor_terminate(world.supervisor, strchr(daemon->units, ',') ? "node" : daemon->units,
-                daemon->clients[0], happens(4) ? "other" : container, on_terminated, NULL);
+        mps_allocations_terminate(mps_supervisor_allocations(world.supervisor),
+                strchr(daemon->units, ',') ? "node" : daemon->units, daemon->clients[0],
+                happens(4) ? "other" : container, on_terminated, NULL);
 }
 
 static void disturb_node(void)

@@ -205,19 +205,19 @@ int mps_launch_adopt(struct mps_launch **ret, uv_loop_t *loop, pid_t pid UNUSED,
         return 0;
 }
 
-pid_t mps_launch_pid(const struct mps_launch *launch UNUSED)
+pid_t mps_launch_pid(const struct mps_launch *launch)
 {
-        return getpid();
+        return launch ? getpid() : 0;
 }
 
 uint64_t mps_launch_start_time(const struct mps_launch *launch)
 {
-        return launch->start_time;
+        return launch ? launch->start_time : 0;
 }
 
 bool mps_launch_is_adopted(const struct mps_launch *launch)
 {
-        return launch->is_adopted;
+        return launch && launch->is_adopted;
 }
 
 void mps_launch_kill(struct mps_launch *launch)

@@ -10,87 +10,85 @@
 #include "base/list.h"
 #include "gpu/nvml_pool.h"
 #include "mps/supervisor/environment.h"
-#include "mps/supervisor/identity.h"
-#include "mps/supervisor/peer.h"
 #include "mps/supervisor/process.h"
+#include "mps/supervisor/peer.h"
 
-/* ---- mps/supervisor/identity.h, process.h, peer.h ---- */
+/* ---- mps/supervisor/process.h, process.h, peer.h ---- */
 
-uint64_t identity_start_time(pid_t pid)
-{
-        return model_daemon_of_client(pid) ? 1 : 0;
-}
-
-bool identity_is_alive(pid_t pid UNUSED, uint64_t start_time)
+bool process_is_alive(pid_t pid UNUSED, uint64_t start_time)
 {
         return model_daemon_started(start_time);
 }
 
-bool identity_has_ended(pid_t pid UNUSED, uint64_t start_time)
+bool process_has_ended(pid_t pid UNUSED, uint64_t start_time)
 {
         return !model_daemon_started(start_time);
 }
 
 static const struct model_daemon *of_lock;
 
-pid_t identity_of_lock(const char *pipe_directory)
+pid_t process_of_lock(const char *pipe_directory)
 {
         of_lock = model_daemon_at(pipe_directory);
         return of_lock ? getpid() : 0;
 }
 
-enum identity_daemon identity_check_daemon(
+enum process_daemon process_check_daemon(
         pid_t pid UNUSED, const char *program UNUSED, uint64_t *ret_start_time, struct error *err UNUSED)
 {
         *ret_start_time = of_lock->start_time;
-        return IDENTITY_DAEMON;
+        return PROCESS_DAEMON;
 }
 
-int identity_open_server(pid_t pid UNUSED, pid_t daemon UNUSED, uint64_t start_time UNUSED)
+int process_open_server(pid_t pid UNUSED, pid_t daemon UNUSED, uint64_t start_time UNUSED)
 {
         return -1;
 }
 
-void identity_kill(int pidfd UNUSED)
+void process_kill(int pidfd UNUSED)
 {
 }
 
-char *identity_variable(pid_t pid UNUSED, const char *variable)
+char *process_variable(pid_t pid UNUSED, const char *variable)
 {
         return xstrdup(strcmp(variable, "CUDA_VISIBLE_DEVICES") == 0 && of_lock ? of_lock->units : "");
 }
 
-void identity_find_daemons(const char *root, const char *program UNUSED,
-        void (*found)(const struct identity_found *found, void *data), void *data)
+size_t process_find_daemons(
+        const char *root, const char *program UNUSED, struct arena *arena, const struct process_found **ret)
 {
+        struct process_found *found = ARENA_ARRAY(arena, struct process_found, daemons.n_all);
+        size_t count = 0;
+
         for (size_t i = 0; i < daemons.n_all; i++) {
                 const struct model_daemon *daemon = &daemons.all[i];
-                char name[96];
+                const char *name = daemon->pipe + strlen(root) + 1;
 
-                if (!daemon->is_alive)
-                        continue;
-                snprintf(name, sizeof(name), "%s", daemon->pipe + strlen(root) + 1);
-                *strrchr(name, '/') = '\0';
-                found(&(struct identity_found){getpid(), daemon->start_time, name, daemon->units}, data);
+                if (daemon->is_alive)
+                        found[count++] = (struct process_found){getpid(), daemon->start_time,
+                                arena_strndup(arena, name, (size_t)(strrchr(name, '/') - name)),
+                                arena_strdup(arena, daemon->units)};
         }
+        *ret = found;
+        return count;
 }
 
-bool identity_has_variable(pid_t pid UNUSED, const char *variable, const char *value)
+bool process_has_variable(pid_t pid UNUSED, const char *variable, const char *value)
 {
         return strcmp(variable, "CUDA_MPS_PIPE_DIRECTORY") == 0 && model_daemon_at(value);
 }
 
-unsigned int identity_end_orphans(pid_t daemon UNUSED, uint64_t start_time UNUSED, const char *pipe_directory UNUSED)
+unsigned int process_end_orphans(pid_t daemon UNUSED, uint64_t start_time UNUSED, const char *pipe_directory UNUSED)
 {
         return 0;
 }
 
-pid_t identity_parent(pid_t pid UNUSED)
+pid_t process_parent(pid_t pid UNUSED)
 {
         return 0;
 }
 
-void identity_children(pid_t pid UNUSED, void (*found)(pid_t child, void *data) UNUSED, void *data UNUSED)
+void process_children(pid_t pid UNUSED, void (*found)(pid_t child, void *data) UNUSED, void *data UNUSED)
 {
 }
 
@@ -130,20 +128,31 @@ void environments_cancel(struct environment_question *question UNUSED)
 {
 }
 
-void peer_wait_done(struct peer_wait *wait UNUSED)
+void mps_peers_init(struct mps_peers *peers, uv_loop_t *loop UNUSED, peer_rank_fn *rank UNUSED,
+        void (*closed)(char *who, void *data) UNUSED, void *data UNUSED)
+{
+        *peers = (struct mps_peers){.pid = 0};
+}
+
+void mps_peers_follow(struct mps_peers *peers UNUSED, pid_t pid UNUSED, uint64_t start_time UNUSED)
 {
 }
 
-enum peer_found peer_poll(struct peer_wait *wait UNUSED, pid_t daemon UNUSED, uint64_t start_time UNUSED,
-        uint64_t now_ms UNUSED, const struct peer_patience *patience UNUSED, char **ret_who UNUSED)
+void mps_peers_on_slow(struct mps_peers *peers UNUSED)
 {
-        return PEER_NONE;
 }
 
-bool peer_close_one(pid_t daemon UNUSED, uint64_t start_time UNUSED, peer_rank_fn *rank UNUSED, void *data UNUSED,
-        char **ret_who UNUSED)
+void mps_peers_on_refused(struct mps_peers *peers UNUSED)
+{
+}
+
+bool mps_peers_are_blocking(const struct mps_peers *peers UNUSED)
 {
         return false;
+}
+
+void mps_peers_close(struct mps_peers *peers UNUSED, struct closing *closing UNUSED)
+{
 }
 
 /* ---- gpu/nvml_pool.h ---- */

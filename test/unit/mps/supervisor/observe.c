@@ -16,7 +16,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/strbuf.h"
-#include "mps/supervisor/identity.h"
+#include "mps/supervisor/process.h"
 #include "mps/supervisor/observe.h"
 
 #define UNIT "GPU-11111111-1111-1111-1111-111111111111"
@@ -103,7 +103,7 @@ static char *poll(struct fixture *f)
                 .reads_again = f->reads_again,
                 .is_v3 = f->is_v3,
                 .daemon = f->daemon,
-                .daemon_start = f->daemon ? identity_start_time(f->daemon) : 0,
+                .daemon_start = f->daemon ? process_start_time("", f->daemon) : 0,
                 .known = f->seen,
                 .unit = UNIT,
                 .system_root = f->root,

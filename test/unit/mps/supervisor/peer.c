@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "mps/supervisor/identity.h"
+#include "mps/supervisor/process.h"
 #include "mps/supervisor/peer.h"
 
 struct fixture {
@@ -97,7 +97,7 @@ static void start_daemon(struct fixture *f, bool own_server)
         if (f->daemon == 0)
                 serve(f, own_server);
         assert_true(f->daemon > 0);
-        f->start_time = identity_start_time(f->daemon);
+        f->start_time = process_start_time("", f->daemon);
         assert_true(f->start_time);
 }
 

@@ -1,6 +1,8 @@
 /* What the agent asks of a supervisor: parts that have to be made, and the end of a client. */
 #include "supervisor_rig.h"
 
+#include "mps/supervisor/allocations.h"
+
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -62,7 +64,7 @@ static struct answer allocation_of(struct rig *rig, const char *id, const char *
                 .id = id, .daemon = daemon, .unit = GPU_A, .threads_permille = 500, .limit_mib = 4096, .sms = sms};
         struct answer answer = {0};
 
-        mps_supervisor_allocation(rig->supervisor, &request, on_granted, &answer);
+        mps_allocations_make(mps_supervisor_allocations(rig->supervisor), &request, on_granted, &answer);
         assert_false(answer.is_there); /* never from within */
         rig_wait(rig, is_there, &answer, "the grant is answered");
         return answer;
@@ -74,7 +76,7 @@ static struct answer allocation_with(struct rig *rig, const char *id, unsigned i
                 .id = id, .daemon = GPU_A, .unit = GPU_A, .threads_permille = threads_permille, .limit_mib = limit_mib};
         struct answer answer = {0};
 
-        mps_supervisor_allocation(rig->supervisor, &request, on_granted, &answer);
+        mps_allocations_make(mps_supervisor_allocations(rig->supervisor), &request, on_granted, &answer);
         rig_wait(rig, is_there, &answer, "the grant is answered");
         return answer;
 }
@@ -83,7 +85,7 @@ static struct answer release(struct rig *rig, const char *id)
 {
         struct answer answer = {0};
 
-        mps_supervisor_release(rig->supervisor, id, on_done, &answer);
+        mps_allocations_release(mps_supervisor_allocations(rig->supervisor), id, on_done, &answer);
         rig_wait(rig, is_there, &answer, "the release is answered");
         return answer;
 }
@@ -92,7 +94,8 @@ static struct answer terminate(struct rig *rig, pid_t client, const char *contai
 {
         struct answer answer = {0};
 
-        mps_supervisor_terminate(rig->supervisor, GPU_A, client, container, on_done, &answer);
+        mps_allocations_terminate(
+                mps_supervisor_allocations(rig->supervisor), GPU_A, client, container, on_done, &answer);
         rig_wait(rig, is_there, &answer, "the termination is answered");
         return answer;
 }
@@ -195,7 +198,7 @@ static void test_a_mig_device_has_no_partitions(void **state)
         rig_apply(rig, &daemon, 1);
         rig_wait_for_state(rig, mig, MPS_READY);
         assert_int_equal(rig_status(rig, mig)->tier, MPS_TIER_VERIFIED);
-        mps_supervisor_allocation(rig->supervisor, &request, on_granted, &answer);
+        mps_allocations_make(mps_supervisor_allocations(rig->supervisor), &request, on_granted, &answer);
         rig_wait(rig, is_there, &answer, "the grant is answered");
         assert_int_equal(answer.err.kind, ERROR_NONE);
         assert_int_equal(answer.tier, MPS_TIER_VERIFIED);
@@ -261,7 +264,7 @@ static void hold(struct rig *rig, const char *const *ids, size_t n_ids)
                         .threads_permille = 250,
                         .limit_mib = 2048,
                         .sms = 8};
-        mps_supervisor_hold(rig->supervisor, allocations, n_ids);
+        mps_allocations_hold(mps_supervisor_allocations(rig->supervisor), allocations, n_ids);
 }
 
 static bool has_partitions(struct rig *rig, const void *data)
@@ -962,7 +965,8 @@ static void test_requests_are_answered_when_their_daemon_ends(void **state)
         const pid_t client = start_with_a_client(rig);
         struct answer answer = {0};
 
-        mps_supervisor_terminate(rig->supervisor, GPU_A, client, CONTAINER, on_done, &answer);
+        mps_allocations_terminate(
+                mps_supervisor_allocations(rig->supervisor), GPU_A, client, CONTAINER, on_done, &answer);
         rig_leave(rig);
         assert_true(answer.is_there);
         assert_int_equal(answer.err.kind, ERROR_UNAVAILABLE);

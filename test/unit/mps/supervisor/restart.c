@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "base/log.h"
+#include "mps/supervisor/allocations.h"
 #include "mps/supervisor/supervisor.h"
 
 #define SOON_MS 5000
@@ -177,12 +178,12 @@ static void test_what_is_to_be_removed_is_removed_after_a_restart(void **state U
                 .id = "g1", .daemon = "GPU-1", .unit = "GPU-1", .threads_permille = 250, .sms = 20};
 
         apply_each();
-        mps_supervisor_allocation(node.supervisor, &request, on_granted, NULL);
+        mps_allocations_make(mps_supervisor_allocations(node.supervisor), &request, on_granted, NULL);
         own_clock_pass(&node.loop, SOON_MS);
         assert_int_equal(daemon_at("GPU-1")->n_partitions, 1);
         assert_string_equal(daemon_at("GPU-1")->partitions[0].id, node.partition);
         daemon_at("GPU-1")->is_hung = true;
-        mps_supervisor_release(node.supervisor, "g1", on_released, NULL);
+        mps_allocations_release(mps_supervisor_allocations(node.supervisor), "g1", on_released, NULL);
         leave();
         daemon_at("GPU-1")->is_hung = false;
         start();
@@ -199,12 +200,12 @@ static void test_who_leaves_has_all_daemons_on_record(void **state UNUSED)
         leave(); /* where there is none */
         start();
         apply_each();
-        mps_supervisor_allocation(node.supervisor, &request, on_granted, NULL);
+        mps_allocations_make(mps_supervisor_allocations(node.supervisor), &request, on_granted, NULL);
         own_clock_pass(&node.loop, SOON_MS);
         model_daemon_join(daemon_at("GPU-1"));
         apply(NULL, 0);
         daemon_at("GPU-1")->is_hung = true;
-        mps_supervisor_release(node.supervisor, "g1", on_released, NULL);
+        mps_allocations_release(mps_supervisor_allocations(node.supervisor), "g1", on_released, NULL);
         leave();
         daemon_at("GPU-1")->is_hung = false;
         model_daemon_leave(daemon_at("GPU-1"), 0);
@@ -220,19 +221,19 @@ static void test_what_is_released_goes_however_often_it_was_asked_for(void **sta
                 .id = "g1", .daemon = "GPU-1", .unit = "GPU-1", .threads_permille = 250, .sms = 20};
 
         apply_each();
-        mps_supervisor_allocation(node.supervisor, &request, on_granted, NULL);
-        mps_supervisor_allocation(node.supervisor, &request, on_granted, NULL);
-        mps_supervisor_release(node.supervisor, "g1", on_released, NULL);
+        mps_allocations_make(mps_supervisor_allocations(node.supervisor), &request, on_granted, NULL);
+        mps_allocations_make(mps_supervisor_allocations(node.supervisor), &request, on_granted, NULL);
+        mps_allocations_release(mps_supervisor_allocations(node.supervisor), "g1", on_released, NULL);
         own_clock_pass(&node.loop, PATIENCE_MS);
         assert_int_equal(daemon_at("GPU-1")->n_partitions, 0);
-        mps_supervisor_allocation(node.supervisor, &request, on_granted, NULL);
-        mps_supervisor_allocation(node.supervisor, &request, on_granted, NULL);
-        mps_supervisor_hold(node.supervisor, NULL, 0);
+        mps_allocations_make(mps_supervisor_allocations(node.supervisor), &request, on_granted, NULL);
+        mps_allocations_make(mps_supervisor_allocations(node.supervisor), &request, on_granted, NULL);
+        mps_allocations_hold(mps_supervisor_allocations(node.supervisor), NULL, 0);
         own_clock_pass(&node.loop, PATIENCE_MS);
         assert_int_equal(daemon_at("GPU-1")->n_partitions, 0);
-        mps_supervisor_allocation(node.supervisor, &request, on_granted, NULL);
-        mps_supervisor_release(node.supervisor, "g1", on_released, NULL);
-        mps_supervisor_allocation(node.supervisor, &request, on_granted, NULL);
+        mps_allocations_make(mps_supervisor_allocations(node.supervisor), &request, on_granted, NULL);
+        mps_allocations_release(mps_supervisor_allocations(node.supervisor), "g1", on_released, NULL);
+        mps_allocations_make(mps_supervisor_allocations(node.supervisor), &request, on_granted, NULL);
         own_clock_pass(&node.loop, PATIENCE_MS);
         assert_int_equal(daemon_at("GPU-1")->n_partitions, 1);
 }

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "gpu/nvml.h"
-#include "mps/supervisor/identity.h"
+#include "mps/supervisor/process.h"
 
 #define TEST(name) cmocka_unit_test_setup_teardown((name), rig_set_up, rig_tear_down)
 
@@ -252,8 +252,8 @@ static void test_a_daemon_that_hangs_is_replaced_with_its_server(void **state)
         kill(first, SIGSTOP);
         wait_for_reason(rig, GPU_A, "did not answer within 2000 ms");
         rig_wait_for_another(rig, GPU_A, first);
-        assert_int_equal(identity_start_time(first), 0);
-        assert_int_equal(identity_start_time(server), 0); /* a zombie perhaps: it had no parent left */
+        assert_int_equal(process_start_time("", first), 0);
+        assert_int_equal(process_start_time("", server), 0); /* a zombie perhaps: it had no parent left */
         assert_untouched(rig, other);
 }
 
@@ -328,7 +328,7 @@ static void test_an_end_waits_for_clients_no_longer_than_its_grace(void **state)
         rig_client(rig, GPU_A, "--stubborn");
         rig_wait_for_clients(rig, GPU_A, 1);
         rig_close(rig);
-        assert_int_equal(identity_start_time(daemon), 0);
+        assert_int_equal(process_start_time("", daemon), 0);
 }
 
 static void test_a_value_that_reads_back_otherwise_is_a_fault_with_both(void **state)
@@ -643,7 +643,7 @@ static void test_a_daemon_that_died_meanwhile_is_started_again(void **state)
 
 static bool has_ended(struct rig *rig UNUSED, const void *data)
 {
-        return identity_start_time(*(const pid_t *)data) == 0;
+        return process_start_time("", *(const pid_t *)data) == 0;
 }
 
 /* It would keep the GPU, and nobody would know it. */
@@ -665,12 +665,12 @@ static void test_the_server_of_a_daemon_that_died_meanwhile_is_ended(void **stat
         rig_leave(rig);
         kill(first, SIGKILL);
         waitpid(first, NULL, 0);
-        assert_int_not_equal(identity_start_time(server), 0);
+        assert_int_not_equal(process_start_time("", server), 0);
         rig_start(rig);
         rig_wait_for_another(rig, GPU_A, first);
         rig_wait(rig, has_ended, &server, "the server that was left is ended");
         rig_wait_for_state(rig, GPU_B, MPS_READY);
-        assert_int_not_equal(identity_start_time(other), 0); /* its daemon is there */
+        assert_int_not_equal(process_start_time("", other), 0); /* its daemon is there */
 }
 
 static void test_an_adopted_daemon_that_is_no_longer_wanted_drains(void **state)
@@ -819,7 +819,7 @@ static void test_a_record_that_could_not_be_written_is_written_later(void **stat
         rig_wait(rig, has_record, GPU_B, "the record is written after all");
 }
 
-/* More than one request takes. */
+/* One after the other on each GPU. */
 static void test_memory_limits_of_containers_that_are_gone_are_forgotten_however_many_they_are(void **state)
 {
         struct rig *rig = *state;

@@ -132,7 +132,7 @@ static const char *need(const char *variable)
 
 void rig_start(struct rig *rig)
 {
-        const char *environment[] = {rig_path(rig, "WARPSHARE_MPS_SIM=%s/mps.sim", rig->root), NULL};
+        const char **environment = ARENA_ARRAY(&rig->arena, const char *, 2);
         const struct mps_supervisor_options options = {
                 .loop = &rig->loop,
                 .root = rig->mps,
@@ -150,6 +150,7 @@ void rig_start(struct rig *rig)
                 .data = rig,
         };
 
+        environment[0] = rig_path(rig, "WARPSHARE_MPS_SIM=%s/mps.sim", rig->root);
         rig->supervisor = mps_supervisor_new(&options);
 }
 

@@ -1,12 +1,15 @@
-#include "mps/supervisor/daemon_shm.h"
+#include "mps/supervisor/shm.h"
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,11 +20,187 @@
 #include "base/sweep.h"
 #include "mps/supervisor/shm_mount.h"
 
+#define OWNERS_MAX ((size_t)1024) /* files of more users are counted as nameless */
+#define BLOCK UINT64_C(512)
+#define POLLS_BETWEEN_COUNTS 30U
 #define POLLS_BETWEEN_REMOVALS 30U /* a minute with the default interval */
 #define REMOVAL_DEADLINE_MS UINT64_C(20000)
 #define FIRST_PID_NAMESPACE 0xEFFFFFFCU /* include/linux/proc_ns.h: PROC_PID_INIT_INO */
 #define MAPS_MAX ((size_t)16 * 1024 * 1024)
 #define USED_MAX ((size_t)4096) /* files that daemon and servers use; if there are more, nothing is removed */
+
+/* ---- how full a tmpfs is ---- */
+
+/* Opens the tmpfs; |*ret| is -1, without an error, if there is none. */
+static int open_tmpfs(const char *path, int *ret, struct error *err)
+{
+        _close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        struct stat above;
+        struct stat status;
+        struct statfs system;
+
+        *ret = -1;
+        if (fd < 0)
+                return errno == ENOENT || errno == ENOTDIR || errno == ELOOP
+                               ? 0
+                               : error_errno(err, errno, "open '%s'", path);
+        if (fstatat(fd, "..", &above, 0) < 0 || fstat(fd, &status) < 0 || fstatfs(fd, &system) < 0)
+                return error_errno(err, errno, "inspect '%s'", path);
+        if (system.f_type == TMPFS_MAGIC && status.st_dev != above.st_dev)
+                *ret = TAKE_FD(fd);
+        return 0;
+}
+
+int mps_shm_poll(struct mps_shm *ret, const char *path, struct error *err)
+{
+        struct statfs system;
+        _close_ int fd = -1;
+
+        if (open_tmpfs(path, &fd, err) < 0)
+                return -1;
+        *ret = (struct mps_shm){0};
+        if (fd < 0)
+                return 0;
+        if (fstatfs(fd, &system) < 0)
+                return error_errno(err, errno, "inspect '%s'", path);
+        ret->size = (uint64_t)system.f_blocks * (uint64_t)system.f_bsize;
+        ret->used = (uint64_t)(system.f_blocks - system.f_bfree) * (uint64_t)system.f_bsize;
+        ret->files_max = system.f_files;
+        ret->files = system.f_files - system.f_ffree;
+        return 0;
+}
+
+/* ---- owners ---- */
+
+struct count {
+        struct mps_shm_owner *owners;
+        size_t n_owners;
+        size_t entries;
+        uint64_t bytes;
+        dev_t device;
+};
+
+static void shm_add(struct count *count, const struct stat *status)
+{
+        const uint64_t names = S_ISDIR(status->st_mode) ? 1 : MAX((uint64_t)status->st_nlink, UINT64_C(1));
+        const uint64_t bytes = (uint64_t)status->st_blocks * BLOCK / names;
+        size_t position = 0;
+
+        count->bytes += bytes;
+        while (position < count->n_owners && count->owners[position].uid != status->st_uid)
+                position++;
+        if (position == OWNERS_MAX)
+                return;
+        if (position == count->n_owners)
+                count->owners[count->n_owners++] = (struct mps_shm_owner){.uid = status->st_uid};
+        count->owners[position].bytes += bytes;
+        count->owners[position].files++;
+}
+
+/* Takes |fd|. Folders that cannot be opened are not counted; the process runs as root, so that is rare. */
+static void walk(struct count *count, int fd, unsigned int depth)
+{
+        DIR *folder = fdopendir(fd);
+        const struct dirent *entry;
+
+        if (!folder) {
+                close(fd);
+                return;
+        }
+        while (count->entries < MPS_SHM_ENTRIES_MAX && (entry = readdir(folder))) {
+                struct stat status;
+                int below;
+
+                if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+                        continue;
+                count->entries++;
+                if (fstatat(dirfd(folder), entry->d_name, &status, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0 ||
+                        status.st_dev != count->device)
+                        continue;
+                shm_add(count, &status);
+                if (!S_ISDIR(status.st_mode) || depth + 1 == MPS_SHM_DEPTH_MAX)
+                        continue;
+                below = openat(dirfd(folder), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+                if (below >= 0)
+                        walk(count, below, depth + 1);
+        }
+        closedir(folder);
+}
+
+/* Sorts by the part that each uses of the total, bytes or files, whichever is larger: the largest first. */
+static int shm_compare_owners(const void *a, const void *b, void *data)
+{
+        const struct mps_shm_owner *owners[] = {a, b};
+        const struct mps_shm *shm = data;
+        unsigned int weights[2];
+
+        for (size_t i = 0; i < 2; i++)
+                weights[i] = mps_shm_permille(&(const struct mps_shm){.size = shm->size,
+                        .used = owners[i]->bytes,
+                        .files_max = shm->files_max,
+                        .files = owners[i]->files});
+        return weights[0] < weights[1] ? 1 : -(weights[0] > weights[1]);
+}
+
+static void keep_largest(struct mps_shm *shm, struct count *count)
+{
+        qsort_r(count->owners, count->n_owners, sizeof(*count->owners), shm_compare_owners, shm);
+        shm->n_owners = MIN(count->n_owners, (size_t)MPS_SHM_OWNERS);
+        memcpy(shm->owners, count->owners, shm->n_owners * sizeof(*shm->owners));
+}
+
+int mps_shm_count(struct mps_shm *shm, const char *path, struct error *err)
+{
+        struct count count = {0};
+        struct stat status;
+        _close_ int fd = -1;
+
+        if (open_tmpfs(path, &fd, err) < 0)
+                return -1;
+        if (fd < 0)
+                return 0;
+        if (fstat(fd, &status) < 0)
+                return error_errno(err, errno, "inspect '%s'", path);
+        count.device = status.st_dev;
+        count.owners = xcalloc(OWNERS_MAX, sizeof(*count.owners));
+        walk(&count, TAKE_FD(fd), 0);
+        keep_largest(shm, &count);
+        shm->nameless = count.entries < MPS_SHM_ENTRIES_MAX && shm->used > count.bytes ? shm->used - count.bytes : 0;
+        free(count.owners);
+        return 0;
+}
+
+static void log_change(const struct mps_shm *shm, bool was_full, const char *daemon)
+{
+        _free_ char *text = mps_shm_text(shm);
+
+        if (shm->is_full && !was_full)
+                log_warn("the shared memory of MPS is almost full: new clients and servers fail when it is",
+                        LOG_STR("daemon", daemon ? daemon : "all of the node"), LOG_STR("what", text));
+        else if (was_full && !shm->is_full)
+                log_info("the shared memory of MPS has room again",
+                        LOG_STR("daemon", daemon ? daemon : "all of the node"), LOG_STR("what", text));
+}
+
+bool mps_shm_watch_poll(struct mps_shm_watch *watch, const char *path, const char *daemon)
+{
+        const struct mps_shm before = watch->shm;
+        struct mps_shm shm;
+        struct error err;
+
+        if (mps_shm_poll(&shm, path, &err) < 0)
+                return false; /* doctor reports why */
+        watch->polls++;
+        mps_shm_mark_full(&shm, &before);
+        if (shm.is_full && (!before.is_full || watch->polls - watch->counted >= POLLS_BETWEEN_COUNTS)) {
+                watch->counted = watch->polls;
+                if (mps_shm_count(&shm, path, &err) < 0)
+                        log_debug("the owners of files in the shared memory are unknown", LOG_ERR(&err));
+        }
+        log_change(&shm, before.is_full, daemon);
+        watch->shm = shm;
+        return !mps_shm_is_same(&shm, &before);
+}
 
 /* ---- what ended containers left ---- */
 
@@ -35,7 +214,7 @@ struct left {
 
 /* ---- files that daemon and servers use ---- */
 
-static void daemon_shm_add_used(struct left *left, dev_t device, ino_t inode)
+static void shm_add_used(struct left *left, dev_t device, ino_t inode)
 {
         if (device != left->device)
                 return;
@@ -57,7 +236,7 @@ static void add_mapped(struct left *left, char *maps)
 
                 if (sscanf(line, "%*s %*s %*s %x:%x %llu", &major_number, &minor_number, &inode) ==
                         3) /* NOLINT(cert-err34-c) */
-                        daemon_shm_add_used(left, makedev(major_number, minor_number), (ino_t)inode);
+                        shm_add_used(left, makedev(major_number, minor_number), (ino_t)inode);
         }
 }
 
@@ -75,12 +254,12 @@ static void add_open(struct left *left, pid_t pid)
                 struct stat status;
 
                 if (isdigit((unsigned char)entry->d_name[0]) && fstatat(dirfd(folder), entry->d_name, &status, 0) == 0)
-                        daemon_shm_add_used(left, status.st_dev, status.st_ino);
+                        shm_add_used(left, status.st_dev, status.st_ino);
         }
         closedir(folder);
 }
 
-static void daemon_shm_add_process(struct left *left, pid_t pid)
+static void shm_add_process(struct left *left, pid_t pid)
 {
         _cleanup_(strbuf_done) struct strbuf maps = STRBUF_INIT;
         _free_ char *path = xasprintf("/proc/%d/maps", (int)pid);
@@ -105,13 +284,13 @@ static void add_processes(struct left *left, pid_t daemon)
                 const pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
 
                 if (pid > 0 && mps_shm_mounts_of(pid) == mounts)
-                        daemon_shm_add_process(left, pid);
+                        shm_add_process(left, pid);
         }
         if (processes)
                 closedir(processes);
 }
 
-static bool daemon_shm_is_used(const struct left *left, ino_t inode)
+static bool shm_is_used(const struct left *left, ino_t inode)
 {
         for (size_t i = 0; i < left->n_used; i++)
                 if (left->used[i] == inode)
@@ -121,7 +300,7 @@ static bool daemon_shm_is_used(const struct left *left, ino_t inode)
 
 /* ---- removing ---- */
 
-static bool daemon_shm_is_before(const struct timespec *a, const struct timespec *b)
+static bool shm_is_before(const struct timespec *a, const struct timespec *b)
 {
         return a->tv_sec < b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
 }
@@ -130,8 +309,8 @@ static bool stays(const struct stat *status, void *data)
 {
         const struct left *left = data;
 
-        return !daemon_shm_is_before(&status->st_ctim, &left->changed_before) ||
-               daemon_shm_is_used(left, status->st_ino);
+        return !shm_is_before(&status->st_ctim, &left->changed_before) ||
+               shm_is_used(left, status->st_ino);
 }
 
 static bool sees_all_processes(void)

@@ -1,7 +1,7 @@
 #include "unit.h"
 
 #include "base/macro.h"
-#include "mps/supervisor/shared_memory.h"
+#include "mps/supervisor/shm.h"
 
 /* A plain folder belongs to a larger filesystem, whose figures would mislead. */
 static void test_what_is_no_tmpfs_of_its_own_has_no_size(void **state UNUSED)

@@ -10,7 +10,6 @@
 
 #include "base/alloc.h"
 #include "mps/supervisor/journal.h"
-#include "mps/supervisor/server_log.h"
 
 /* Events as text: "kind source pid …". */
 struct fixture {
@@ -18,7 +17,6 @@ struct fixture {
         struct strbuf said;
         char root[64];
         char path[80];
-        struct server_log_file file;
 };
 
 static void on_event(const struct server_log_event *event, void *data)
@@ -358,7 +356,7 @@ static void poll(struct fixture *f, const char *expected)
 {
         struct error err;
 
-        assert_ok(server_log_poll(&f->file, f->path, &f->log, &err), &err);
+        assert_ok(server_log_poll(&f->log, &err), &err);
         reports(f, expected);
 }
 
@@ -412,7 +410,7 @@ static void test_a_pipe_in_the_place_of_a_log_is_refused(void **state)
         struct error err;
 
         assert_int_equal(mkfifo(f->path, 0600), 0);
-        assert_fails(server_log_poll(&f->file, f->path, &f->log, &err), &err, ERROR_INVALID, expected);
+        assert_fails(server_log_poll(&f->log, &err), &err, ERROR_INVALID, expected);
 }
 
 static int set_up(void **state)
@@ -424,7 +422,7 @@ static int set_up(void **state)
                 return -1;
         snprintf(f->path, sizeof(f->path), "%s/server.log", f->root);
         f->said = (struct strbuf)STRBUF_INIT;
-        server_log_init(&f->log, on_event, f);
+        server_log_init(&f->log, f->path, on_event, f);
         *state = f;
         return 0;
 }
