@@ -7,7 +7,6 @@
 
 #include "base/strbuf.h"
 #include "base/text.h"
-#include "cluster/read.h"
 #include "net/kube/object.h"
 
 struct checkup {

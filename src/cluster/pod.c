@@ -5,7 +5,6 @@
 
 #include "base/quantity.h"
 #include "base/text.h"
-#include "cluster/read.h"
 #include "net/kube/object.h"
 
 /* ---- what a pod asks for ---- */

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "cluster/read.h"
 #include "net/kube/object.h"
 
 /* An item of a sorted array begins with its key. */

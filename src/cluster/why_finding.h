@@ -1,7 +1,12 @@
-/* Finds why one node does not take a pod that waits. Pure. */
+/*
+ * Finds why one node does not take a pod that waits. Pure. As far as labels and taints decide it, see
+ * https://kubernetes.io/docs/concepts/scheduling-eviction/. A condition with an operator that is not known here counts
+ * as met.
+ */
 #pragma once
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "base/alloc.h"
 #include "cluster/node.h"
@@ -40,3 +45,9 @@ void why_find(struct why_finding *ret, struct arena *arena, const json_t *object
 
 /* Whether kubelet there, or the agent, knows one of the resources. */
 bool why_has_any(const struct cluster_pod *pod, const struct cluster_node *node);
+
+/* The first taint of the node that keeps the pod away (NoSchedule or NoExecute); NULL: it tolerates all of them. */
+const struct cluster_taint *pod_fit_taint(const json_t *pod, const struct cluster_node *node);
+
+/* spec.nodeSelector and the required node affinity select the node. */
+bool pod_fit_is_selected(const json_t *pod, const struct cluster_node *node);
