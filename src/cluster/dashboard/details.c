@@ -125,7 +125,7 @@ static bool details_is_any(const char *text UNUSED)
         return true;
 }
 
-/* Texts of API objects are clean and cut already (cluster/read.h). */
+/* Texts of API objects are clean and cut already (cluster/node.h). */
 static const struct json_text any = {details_is_any, CLUSTER_TEXT, "text of at most ", false};
 
 static const struct json_field condition_fields[] = {

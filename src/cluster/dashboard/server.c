@@ -1,7 +1,18 @@
+/*
+ * A request to /api on its way, which is a visit:
+ *
+ * token ──(net/kube/access)──► viewer ──sees some only──► namespaces ──┐
+ *                             └──sees all─────────────────────────┼──a history is wanted──► its agent ──► answered
+ *                                                                 └──────────────────────────────────────►
+ *
+ * For the page of a GPU or a pod the node's agent is asked for the last hour: the cluster's view has no histories, which
+ * would be most of its memory. When the request is gone, the question that the visit waits for is cancelled.
+ */
 #include "cluster/dashboard/server.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -12,15 +23,15 @@
 #include "cluster/dashboard/overview.h"
 #include "cluster/dashboard/page.h"
 #include "cluster/dashboard/search.h"
-#include "cluster/dashboard/visit.h"
 #include "net/http/server.h"
 
 #define API "/api/v1/"
+#define VISIT_NAMESPACES ((size_t)KUBE_ACCESS_WISHES) /* in which a viewer's rights are asked for; more are hidden */
+#define VISIT_AGENT_MS UINT64_C(3000)                 /* for the history; then the answer has none */
 
 struct dashboard {
         struct dashboard_options options;
         struct dashboard_overview *overview;
-        struct visit_options visits;
         struct http_server *server;
         char tag[32]; /* ETag of the page's files */
 };
@@ -138,10 +149,9 @@ static const struct cluster_node *find_node(const struct http_request *request, 
         return namespace ? dashboard_node_of_pod(view, namespace, name) : NULL;
 }
 
-static void answer_api(
-        struct http_request *request, const struct cluster_view *view, const struct dashboard_scope *scope, void *data)
+static void answer_api(struct dashboard *dashboard, struct http_request *request, const struct cluster_view *view,
+        const struct dashboard_scope *scope)
 {
-        struct dashboard *dashboard = data;
         const char *path = http_request_path(request) + strlen(API);
         const char *query = http_request_argument(request, "q");
 
@@ -163,6 +173,244 @@ static void answer_api(
                         "no pod of that name has a share of a GPU or waits for one, or you may not see it");
         else
                 server_answer_error(request, 404, "there are overview, nodes/, gpus/, pods/, events and search");
+}
+
+/* ---- a visit ---- */
+
+struct visit {
+        struct dashboard *dashboard;
+        struct http_request *request;
+        struct kube_question *question;
+        struct kube_call *call;
+        struct arena arena;
+        const char *token;
+        const char **namespaces; /* asked for; in order */
+        size_t n_namespaces;
+        struct dashboard_scope scope;
+        const char *node; /* whose agent is asked */
+};
+
+static void visit_free(struct visit *visit)
+{
+        kube_access_cancel(visit->question);
+        kube_call_cancel(visit->call);
+        arena_done(&visit->arena);
+        free(visit);
+}
+
+static void on_visitor_gone(void *data)
+{
+        visit_free(data);
+}
+
+static void visit_refuse(struct visit *visit, unsigned int status, const char *text)
+{
+        server_answer_error(visit->request, status, text);
+        visit_free(visit);
+}
+
+static void visit_answer(struct visit *visit, const struct cluster_view *view)
+{
+        answer_api(visit->dashboard, visit->request, view, &visit->scope);
+        visit_free(visit);
+}
+
+/* ---- a visit: the last hour ---- */
+
+/* |view| with |page| for that of |node|. */
+static void answer_with_page(struct visit *visit, const struct cluster_view *view, const struct node_page *page)
+{
+        const struct cluster_node **nodes = ARENA_ARRAY(&visit->arena, const struct cluster_node *, view->n_nodes + 1);
+        const struct cluster_node *known = cluster_find_node(view, visit->node);
+        struct cluster_view with_page = *view;
+        struct cluster_node node;
+
+        for (size_t i = 0; i < view->n_nodes; i++)
+                nodes[i] = view->nodes[i] == known ? &node : view->nodes[i];
+        if (known)
+                node = *known;
+        node.page = page;
+        with_page.nodes = nodes;
+        visit_answer(visit, &with_page);
+}
+
+/* If the agent does not answer, the visit is answered with its last known page. */
+static void visit_on_agent_answer(const struct kube_answer *answer, void *data)
+{
+        struct visit *visit = data;
+        const struct cluster_view *view = cluster_view(visit->dashboard->options.cluster);
+        struct node_page page;
+        struct error err;
+
+        visit->call = NULL;
+        if (answer->error || !answer->text ||
+                node_page_read(&page, &visit->arena, answer->text, answer->size, &err) < 0 ||
+                !text_is_same(page.node, visit->node))
+                visit_answer(visit, view);
+        else
+                answer_with_page(visit, view, &page);
+}
+
+static void find_history(struct visit *visit)
+{
+        const struct cluster_view *view = cluster_view(visit->dashboard->options.cluster);
+        const struct cluster_node *node = find_node(visit->request, view);
+        _free_ char *path = node && node->state == CLUSTER_AGENT_ANSWERS ? cluster_agent_path(node, "/node") : NULL;
+
+        if (!path) {
+                visit_answer(visit, view);
+                return;
+        }
+        visit->node = arena_strdup(&visit->arena, node->name);
+        visit->call = kube_client_send(visit->dashboard->options.client, &(struct kube_request){.method = KUBE_GET,
+                                                                                 .path = path,
+                                                                                 .query = "history=1",
+                                                                                 .is_text = true,
+                                                                                 .timeout_ms = VISIT_AGENT_MS,
+                                                                                 .done = visit_on_agent_answer,
+                                                                                 .data = visit});
+}
+
+/* ---- a visit: whose token it has ---- */
+
+/* False: it is answered. */
+static bool is_answer_known(struct visit *visit, const struct kube_verdict *verdict)
+{
+        visit->question = NULL;
+        if (!verdict->error)
+                return true;
+        if (verdict->error->kind == ERROR_DENIED)
+                http_request_distrust(visit->request);
+        visit_refuse(visit, verdict->error->kind == ERROR_DENIED ? 401 : 503, verdict->error->text);
+        return false;
+}
+
+static void ask_rights(struct visit *visit, const struct kube_wish *wishes, size_t n_wishes, kube_verdict_fn *done)
+{
+        const struct kube_asker asker = {.token = visit->token, .is_suspect = http_request_is_suspect(visit->request)};
+
+        visit->question = kube_access_ask(visit->dashboard->options.rights, &asker, wishes, n_wishes, done, visit);
+}
+
+static void on_namespaces_reviewed(const struct kube_verdict *verdict, void *data)
+{
+        struct visit *visit = data;
+
+        if (!is_answer_known(visit, verdict))
+                return;
+        visit->scope.namespaces = visit->namespaces;
+        for (size_t i = 0; i < visit->n_namespaces; i++)
+                if (verdict->allowed[i])
+                        visit->namespaces[visit->scope.n_namespaces++] = visit->namespaces[i];
+        find_history(visit);
+}
+
+static size_t add_namespaces(const struct report_gpu *gpu, const char **ret)
+{
+        size_t count = 0;
+
+        for (size_t i = 0; i < gpu->n_units; i++)
+                for (size_t j = 0; j < gpu->units[i].n_shares; j++)
+                        if (gpu->units[i].shares[j].pod_namespace) {
+                                if (ret)
+                                        ret[count] = gpu->units[i].shares[j].pod_namespace;
+                                count++;
+                        }
+        return count;
+}
+
+/* The namespaces of all shares and waiting pods; |ret| NULL: only how many there are. */
+static size_t visit_list_namespaces(const struct cluster_view *view, const char **ret)
+{
+        size_t count = 0;
+
+        for (size_t i = 0; i < view->n_nodes; i++) {
+                const struct node_page *page = view->nodes[i]->page;
+
+                for (size_t j = 0; page && j < page->n_gpus; j++)
+                        count += add_namespaces(&page->gpus[j], ret ? ret + count : NULL);
+        }
+        for (size_t i = 0; ret && i < view->n_pods; i++)
+                ret[count + i] = view->pods[i]->namespace;
+        return count + view->n_pods;
+}
+
+/* Finds the namespaces of the view, each once and sorted. */
+static void find_namespaces(struct visit *visit, const struct cluster_view *view)
+{
+        _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
+        const char **names = ARENA_ARRAY(&scratch, const char *, visit_list_namespaces(view, NULL) + 1);
+        const size_t count = visit_list_namespaces(view, names);
+
+        qsort(names, count, sizeof(*names), text_compare);
+        visit->namespaces = ARENA_ARRAY(&visit->arena, const char *, VISIT_NAMESPACES);
+        for (size_t i = 0; i < count && visit->n_namespaces < VISIT_NAMESPACES; i++)
+                if (i == 0 || strcmp(names[i], names[i - 1]) != 0)
+                        visit->namespaces[visit->n_namespaces++] = arena_strdup(&visit->arena, names[i]);
+}
+
+static void ask_for_namespaces(struct visit *visit)
+{
+        struct kube_wish wishes[VISIT_NAMESPACES];
+
+        find_namespaces(visit, cluster_view(visit->dashboard->options.cluster));
+        for (size_t i = 0; i < visit->n_namespaces; i++)
+                wishes[i] = (struct kube_wish){.verb = "list", .resource = "pods", .namespace = visit->namespaces[i]};
+        ask_rights(visit, wishes, visit->n_namespaces, on_namespaces_reviewed);
+}
+
+static void on_viewer_reviewed(const struct kube_verdict *verdict, void *data)
+{
+        struct visit *visit = data;
+
+        if (!is_answer_known(visit, verdict))
+                return;
+        if (!verdict->allowed[0]) {
+                _free_ char *text =
+                        xasprintf("%s may not list nodes: bind the ClusterRole for viewers of the dashboard to it",
+                                verdict->user);
+
+                http_request_distrust(visit->request);
+                text_clean(text);
+                visit_refuse(visit, 403, text);
+                return;
+        }
+        http_request_trust(visit->request);
+        if (verdict->allowed[1]) {
+                visit->scope.sees_all = true;
+                find_history(visit);
+        } else {
+                ask_for_namespaces(visit);
+        }
+}
+
+static void ask_for_viewer(struct visit *visit)
+{
+        static const struct kube_wish wishes[] = {
+                {.verb = "list", .resource = "nodes"}, {.verb = "list", .resource = "pods"}};
+        const char *token = kube_access_bearer(http_request_header(visit->request, "Authorization"));
+
+        if (!token) {
+                visit_refuse(visit, 401, "a token of the cluster is needed: kubectl create token ACCOUNT");
+                return;
+        }
+        visit->token = arena_strdup(&visit->arena, token);
+        ask_rights(visit, wishes, ARRAY_SIZE(wishes), on_viewer_reviewed);
+}
+
+static void visit_begin(struct dashboard *dashboard, struct http_request *request)
+{
+        struct visit *visit = xcalloc(1, sizeof(*visit));
+
+        visit->dashboard = dashboard;
+        visit->request = request;
+        http_request_on_gone(request, on_visitor_gone, visit);
+        if (dashboard->options.access == DASHBOARD_TOKEN) {
+                ask_for_viewer(visit);
+        } else {
+                visit->scope.sees_all = true;
+                find_history(visit);
+        }
 }
 
 /* ---- who asks ---- */
@@ -216,7 +464,7 @@ static void on_dashboard_request(struct http_request *request, void *data)
         else if (is_of_another_site(request))
                 server_answer_error(request, 403, "the page of another site asks");
         else
-                visit_begin(request, &dashboard->visits);
+                visit_begin(dashboard, request);
 }
 
 /* ---- start and end ---- */
@@ -235,13 +483,6 @@ int dashboard_new(struct dashboard **ret, const struct dashboard_options *option
         };
 
         dashboard->options = *options;
-        dashboard->visits = (struct visit_options){.cluster = options->cluster,
-                .client = options->client,
-                .rights = options->access == DASHBOARD_TOKEN ? options->rights : NULL,
-                .answer = answer_api,
-                .refuse = server_answer_error,
-                .find_node = find_node,
-                .data = dashboard};
         snprintf(dashboard->tag, sizeof(dashboard->tag), "\"%016" PRIx64 "\"", options->boot);
         if (http_server_new(&dashboard->server, &server, err) < 0) {
                 free(dashboard);
