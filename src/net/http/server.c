@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/library.h"
 #include "base/list.h"
 #include "base/io/closing.h"
 #include "net/http/address.h"
@@ -27,6 +28,18 @@
 #include "net/http/tls.h"
 
 static struct microhttpd mhd; /* filled by http_server_new() */
+
+#define ROW(name) LIBRARY_SYMBOL(struct microhttpd, name, "MHD_" #name),
+static const struct library_symbol symbols[] = {MICROHTTPD_FUNCTIONS(ROW)};
+#undef ROW
+
+static const struct library library = {
+        .files = {"libmicrohttpd.so.12"},
+        .needs = "version 0.9.75",
+        .remedy = "install libmicrohttpd (Debian: libmicrohttpd12), or set no address of a server",
+        .symbols = symbols,
+        .n_symbols = ARRAY_SIZE(symbols),
+};
 
 struct http_server {
         struct http_server_options options;
@@ -532,7 +545,7 @@ int http_server_new(struct http_server **ret, const struct http_server_options *
         _close_ int fd = -1;
         int rc;
 
-        if (microhttpd_load(&mhd, err) < 0 || http_address_listen(&fd, options->address, err) < 0)
+        if (library_load(&library, &mhd, err) < 0 || http_address_listen(&fd, options->address, err) < 0)
                 return -1;
         server = xcalloc(1, sizeof(*server));
         server->options = *options;

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/library.h"
 #include "base/list.h"
 #include "base/io/closing.h"
 #include "net/http/openssl.h"
@@ -16,6 +17,18 @@
 #define TURNS 16U /* of one link, before the loop serves others */
 
 static struct openssl openssl; /* filled by http_tls_new() */
+
+#define ROW(name) LIBRARY_SYMBOL(struct openssl, name, #name),
+static const struct library_symbol symbols[] = {OPENSSL_FUNCTIONS(ROW)};
+#undef ROW
+
+static const struct library library = {
+        .files = {"libssl.so.3", "libcurl.so.4"},
+        .needs = "OpenSSL 3.0",
+        .remedy = "install OpenSSL (Debian: libssl3), or serve metrics without TLS",
+        .symbols = symbols,
+        .n_symbols = ARRAY_SIZE(symbols),
+};
 
 struct http_tls {
         struct http_tls_options options;
@@ -518,7 +531,7 @@ int http_tls_new(struct http_tls **ret, const struct http_tls_options *options, 
 {
         struct http_tls *tls;
 
-        if (openssl_load(&openssl, err) < 0)
+        if (library_load(&library, &openssl, err) < 0)
                 return -1;
         tls = xcalloc(1, sizeof(*tls));
         tls->options = *options;

@@ -8,7 +8,6 @@
 #include "base/io/closing.h"
 #include "net/http/server.h"
 #include "net/metrics/exposition.h"
-#include "net/metrics/openmetrics.h"
 
 enum page {
         PAGE_METRICS,
