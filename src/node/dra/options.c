@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "net/kube/version.h"
+#include "net/kube/object.h"
 #include "plan/plan.h"
 
 struct ours {
