@@ -11,12 +11,8 @@
 #include "net/kube/object.h"
 
 struct kube_events {
-        struct kube_client *client;
-        char *component;
-        char *host;
-        void (*on_answer)(const struct error *err, void *data);
-        void (*on_given_up)(const struct event *event, const struct error *err, void *data);
-        void *data;
+        struct kube_events_options options;
+        struct arena arena; /* texts of |options| */
         struct event_queue *queue;
         const struct event_entry *sending;
         struct kube_call *call;
@@ -79,11 +75,11 @@ static json_t *events_write_event(const struct kube_events *events, const struct
         events_set_text(metadata, "namespace", namespace_of(entry));
         json_object_set_new(object, "metadata", metadata);
         json_object_set_new(object, "involvedObject", write_object(&entry->event.about));
-        events_set_text(source, "component", events->component);
-        events_set_text(source, "host", events->host);
+        events_set_text(source, "component", events->options.component);
+        events_set_text(source, "host", events->options.host);
         json_object_set_new(object, "source", source);
-        events_set_text(object, "reportingComponent", events->component);
-        events_set_text(object, "reportingInstance", events->host);
+        events_set_text(object, "reportingComponent", events->options.component);
+        events_set_text(object, "reportingInstance", events->options.host);
         events_set_text(object, "reason", entry->event.reason);
         events_set_text(object, "message", entry->event.message);
         set_time(object, "firstTimestamp", entry->first_ms);
@@ -146,15 +142,16 @@ static void on_events_done(const struct kube_answer *answer, void *data)
 
         if (outcome == EVENT_FAILED && event_queue_is_last_try(events->queue)) {
                 outcome = EVENT_GIVEN_UP;
-                if (events->on_given_up)
-                        events->on_given_up(&events->sending->event, answer->error, events->data);
+                if (events->options.on_given_up)
+                        events->options.on_given_up(&events->sending->event, answer->error, events->options.data);
         }
         events->call = NULL;
         events->sending = NULL;
         event_queue_settle(events->queue, outcome, &failure);
         events->sent += outcome == EVENT_SENT;
-        if (events->on_answer && (outcome == EVENT_SENT ? event_queue_is_well(events->queue) : outcome != EVENT_LOST))
-                events->on_answer(outcome == EVENT_SENT ? NULL : answer->error, events->data);
+        if (events->options.on_answer &&
+                (outcome == EVENT_SENT ? event_queue_is_well(events->queue) : outcome != EVENT_LOST))
+                events->options.on_answer(outcome == EVENT_SENT ? NULL : answer->error, events->options.data);
         send_next(events);
 }
 
@@ -177,7 +174,7 @@ static void send_next(struct kube_events *events)
         request.method = entry->is_new ? KUBE_CREATE : KUBE_MERGE_PATCH;
         request.path = path;
         request.body = body;
-        events->call = kube_client_send(events->client, &request);
+        events->call = kube_client_send(events->options.client, &request);
         json_decref(body);
 }
 
@@ -187,12 +184,9 @@ struct kube_events *kube_events_new(const struct kube_events_options *options)
 {
         struct kube_events *events = xcalloc(1, sizeof(*events));
 
-        events->client = options->client;
-        events->component = xstrdup(options->component);
-        events->host = xstrdup(options->host);
-        events->on_answer = options->on_answer;
-        events->on_given_up = options->on_given_up;
-        events->data = options->data;
+        events->options = *options;
+        events->options.component = arena_strdup(&events->arena, options->component);
+        events->options.host = arena_strdup(&events->arena, options->host);
         events->queue = event_queue_new(options->retry_ms);
         uv_timer_init(options->loop, &events->retry);
         events->retry.data = events;
@@ -201,7 +195,7 @@ struct kube_events *kube_events_new(const struct kube_events_options *options)
 
 void kube_events_report(struct kube_events *events, const struct event *event)
 {
-        if (!events->client)
+        if (!events->options.client)
                 return;
         event_queue_add(events->queue, event, events_now_ms());
         send_next(events);
@@ -224,8 +218,7 @@ static void on_events_closed(uv_handle_t *handle)
         void *data = events->closed_data;
 
         event_queue_free(events->queue);
-        free(events->component);
-        free(events->host);
+        arena_done(&events->arena);
         free(events);
         if (closed)
                 closed(data);
