@@ -6,7 +6,6 @@
 
 #include "base/strbuf.h"
 #include "base/text.h"
-#include "cluster/why_finding.h"
 #include "net/kube/object.h"
 
 struct explanation {
@@ -15,10 +14,7 @@ struct explanation {
         const struct why_input *input;
         const struct cluster_pod *pod;
         const char *name;             /* "team-a/train-0" */
-        struct why_finding *findings; /* of the nodes that have what it asks for */
-        const struct cluster_node **nodes;
-        size_t n_nodes;
-        size_t counts[N_WHY_CLASSES];
+        size_t counts[N_WHY_CLASSES]; /* of |why->nodes| */
 };
 
 const char *why_state_name(enum why_state state)
@@ -86,44 +82,39 @@ static const char *newest_warning(const struct explanation *explanation, const c
 static void find_reasons(struct explanation *explanation)
 {
         const struct cluster_view *view = explanation->input->view;
-        struct why_node *shown;
+        struct why *why = explanation->why;
+        struct why_finding *findings = ARENA_ARRAY(explanation->arena, struct why_finding, view->n_nodes);
 
-        explanation->nodes = ARENA_ARRAY(explanation->arena, const struct cluster_node *, view->n_nodes);
-        explanation->findings = ARENA_ARRAY(explanation->arena, struct why_finding, view->n_nodes);
         for (size_t i = 0; i < view->n_nodes; i++) {
-                struct why_finding *finding = &explanation->findings[explanation->n_nodes];
+                struct why_finding *finding = &findings[why->n_nodes];
 
                 if (!why_has_any(explanation->pod, view->nodes[i]))
                         continue;
                 why_find(finding, explanation->arena, explanation->input->pod, explanation->pod, view->nodes[i]);
                 explanation->counts[finding->class]++;
-                explanation->nodes[explanation->n_nodes++] = view->nodes[i];
+                why->n_nodes++;
         }
-        shown = ARENA_ARRAY(explanation->arena, struct why_node, explanation->n_nodes);
-        for (size_t i = 0; i < explanation->n_nodes; i++)
-                shown[i] = (struct why_node){.name = explanation->nodes[i]->name,
-                        .reason = explanation->findings[i].reason,
-                        .has_room = explanation->findings[i].class == WHY_HAS_ROOM};
-        explanation->why->nodes = shown;
-        explanation->why->n_nodes = explanation->n_nodes;
+        why->nodes = findings;
 }
 
 static uint64_t greatest(const struct explanation *explanation, enum why_class class)
 {
         uint64_t most = 0;
 
-        for (size_t i = 0; i < explanation->n_nodes; i++)
-                if (explanation->findings[i].class == class)
-                        most = MAX(most, explanation->findings[i].most);
+        for (size_t i = 0; i < explanation->why->n_nodes; i++)
+                if (explanation->why->nodes[i].class == class)
+                        most = MAX(most, explanation->why->nodes[i].most);
         return most;
 }
 
+/* There is one. */
 static const struct why_finding *why_first_of(const struct explanation *explanation, enum why_class class)
 {
-        for (size_t i = 0; i < explanation->n_nodes; i++)
-                if (explanation->findings[i].class == class)
-                        return &explanation->findings[i];
-        return NULL;
+        const struct why_finding *finding = explanation->why->nodes;
+
+        while (finding->class != class)
+                finding++;
+        return finding;
 }
 
 /* A resource that some node has, and whose name is like the one that no node has. */
@@ -175,8 +166,8 @@ static void say_too_small(struct explanation *explanation)
         const struct why_finding *finding = why_first_of(explanation, WHY_NODE_TOO_SMALL);
         uint64_t reserved = 0;
 
-        for (size_t i = 0; i < explanation->n_nodes; i++)
-                reserved = MAX(reserved, explanation->findings[i].reserved);
+        for (size_t i = 0; i < explanation->why->n_nodes; i++)
+                reserved = MAX(reserved, explanation->why->nodes[i].reserved);
         explanation->why->sentence = arena_printf(explanation->arena,
                 "%s waits: it asks for %" PRIu64 " %s, and the most that a node offers is %" PRIu64 "%s",
                 explanation->name, finding->request->count, finding->request->resource,
@@ -218,7 +209,7 @@ static void say_mixed(struct explanation *explanation)
         size_t most = 0;
 
         strbuf_printf(&text, "%s waits: it asks for %s; %zu node%s it: ", explanation->name, name_requests(explanation),
-                explanation->n_nodes, explanation->n_nodes == 1 ? " has" : "s have");
+                explanation->why->n_nodes, explanation->why->n_nodes == 1 ? " has" : "s have");
         for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
                 const size_t count = explanation->counts[texts[i].class];
 
@@ -236,14 +227,9 @@ static void say_mixed(struct explanation *explanation)
 
 static void say_room(struct explanation *explanation)
 {
-        const char *name = NULL;
-
-        for (size_t i = 0; i < explanation->n_nodes && !name; i++)
-                if (explanation->findings[i].class == WHY_HAS_ROOM)
-                        name = explanation->nodes[i]->name;
         explanation->why->sentence =
                 arena_printf(explanation->arena, "%s waits: it asks for %s, and %s has room for it%s",
-                        explanation->name, name_requests(explanation), name,
+                        explanation->name, name_requests(explanation), why_first_of(explanation, WHY_HAS_ROOM)->name,
                         explanation->why->said ? "; the scheduler has another reason"
                                                : ", the scheduler has not said anything yet");
 }
@@ -305,16 +291,16 @@ static void why_explain_waiting(struct explanation *explanation)
         find_reasons(explanation);
         if (explanation->pod->n_requests == 0) {
                 say_claims(explanation);
-        } else if (explanation->n_nodes == 0) {
+        } else if (explanation->why->n_nodes == 0) {
                 say_nowhere(explanation);
         } else if (explanation->counts[WHY_HAS_ROOM] > 0) {
                 if (explanation->pod->n_claims > 0)
                         say_claims(explanation);
                 else
                         say_room(explanation);
-        } else if (explanation->counts[WHY_SHARE_TOO_LARGE] == explanation->n_nodes) {
+        } else if (explanation->counts[WHY_SHARE_TOO_LARGE] == explanation->why->n_nodes) {
                 say_too_large(explanation);
-        } else if (explanation->counts[WHY_NODE_TOO_SMALL] == explanation->n_nodes) {
+        } else if (explanation->counts[WHY_NODE_TOO_SMALL] == explanation->why->n_nodes) {
                 say_too_small(explanation);
         } else {
                 say_mixed(explanation);

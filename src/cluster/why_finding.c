@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/strbuf.h"
 #include "base/text.h"
 #include "net/kube/object.h"
 
@@ -241,38 +240,23 @@ static size_t why_finding_find_holders(
         return count;
 }
 
-static void name_holders(
-        struct why_finding *ret, const struct node_page *page, const char *resource, struct arena *arena)
+/* "a (3), b (2) and 4 others" */
+static const char *name_holders(const struct node_page *page, const char *resource, struct arena *arena)
 {
         const struct holder *holders;
-        const char **names;
-
-        ret->n_holders = why_finding_find_holders(page, resource, arena, &holders);
-        names = ARENA_ARRAY(arena, const char *, ret->n_holders);
-        for (size_t i = 0; i < ret->n_holders; i++)
-                names[i] = arena_printf(arena, "%s (%" PRIu64 ")", holders[i].name, holders[i].count);
-        ret->holders = names;
-}
-
-/* "a (3), b (2) and 4 others" */
-static const char *list_holders(const struct why_finding *finding, struct arena *arena)
-{
-        const size_t shown = MIN(finding->n_holders, (size_t)WHY_HOLDERS);
-        struct strbuf text = STRBUF_INIT;
-        const char *copy;
+        const size_t count = why_finding_find_holders(page, resource, arena, &holders);
+        const size_t shown = MIN(count, (size_t)WHY_HOLDERS);
+        const char *text = "";
 
         for (size_t i = 0; i < shown; i++)
-                strbuf_printf(&text, "%s%s",
-                        i == 0                        ? ""
-                        : i + 1 == finding->n_holders ? " and "
-                                                      : ", ",
-                        finding->holders[i]);
-        if (finding->n_holders > shown)
-                strbuf_printf(&text, " and %zu other%s", finding->n_holders - shown,
-                        finding->n_holders - shown == 1 ? "" : "s");
-        copy = arena_strdup(arena, text.data);
-        strbuf_done(&text);
-        return copy;
+                text = arena_printf(arena, "%s%s%s (%" PRIu64 ")", text,
+                        i == 0           ? ""
+                        : i + 1 == count ? " and "
+                                         : ", ",
+                        holders[i].name, holders[i].count);
+        if (count > shown)
+                text = arena_printf(arena, "%s and %zu other%s", text, count - shown, count - shown == 1 ? "" : "s");
+        return text;
 }
 
 /* ---- one resource ---- */
@@ -296,10 +280,8 @@ static const char *name_unhealthy(const struct supply *supply, struct arena *are
 static void why_fail_taken(struct why_finding *ret, struct arena *arena, const struct cluster_request *request,
         const struct cluster_node *node, uint64_t free, uint64_t allocatable)
 {
-        const char *taken;
+        const char *taken = name_holders(node->page, request->resource, arena);
 
-        name_holders(ret, node->page, request->resource, arena);
-        taken = list_holders(ret, arena);
         why_finding_fail(ret, WHY_TAKEN, request,
                 arena_printf(arena, "%" PRIu64 " of %" PRIu64 " %s free%s%s", free, allocatable,
                         free == 1 ? "is" : "are", *taken ? "; taken by " : "", taken));
@@ -350,7 +332,9 @@ static bool why_check_request(struct why_finding *ret, struct arena *arena, cons
 void why_find(struct why_finding *ret, struct arena *arena, const json_t *object, const struct cluster_pod *pod,
         const struct cluster_node *node)
 {
-        *ret = (struct why_finding){.class = WHY_HAS_ROOM, .reason = "has room for it"};
+        const struct cluster_taint *taint;
+
+        *ret = (struct why_finding){.name = node->name, .class = WHY_HAS_ROOM, .reason = "has room for it"};
         if (node->object && !node->object->is_ready) {
                 const struct cluster_condition *ready = cluster_node_condition(node, "Ready");
 
@@ -358,10 +342,10 @@ void why_find(struct why_finding *ret, struct arena *arena, const json_t *object
                         arena_printf(arena, "is not ready%s%s", ready ? ": " : "", ready ? ready->message : ""));
         } else if (node->object && node->object->is_cordoned) {
                 why_finding_fail(ret, WHY_CORDONED, NULL, "is cordoned (kubectl uncordon)");
-        } else if ((ret->taint = pod_fit_taint(object, node))) {
+        } else if ((taint = pod_fit_taint(object, node))) {
                 why_finding_fail(ret, WHY_TAINTED, NULL,
-                        arena_printf(arena, "has a taint that the pod does not tolerate: %s%s%s:%s", ret->taint->key,
-                                *ret->taint->value ? "=" : "", ret->taint->value, ret->taint->effect));
+                        arena_printf(arena, "has a taint that the pod does not tolerate: %s%s%s:%s", taint->key,
+                                *taint->value ? "=" : "", taint->value, taint->effect));
         } else if (!pod_fit_is_selected(object, node)) {
                 why_finding_fail(ret, WHY_NOT_SELECTED, NULL, "is not selected by the pod's node selector or affinity");
         } else {

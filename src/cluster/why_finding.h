@@ -29,14 +29,12 @@ enum why_class {
 };
 
 struct why_finding {
+        const char *name; /* of the node */
         enum why_class class;
-        const char *reason;
+        const char *reason;                    /* "2 of 10 are free; taken by team-b/x (5) and team-b/y (3)" */
         const struct cluster_request *request; /* WHY_NOT_OFFERED and later, but WHY_HAS_ROOM: which does not fit */
         uint64_t most; /* WHY_SHARE_TOO_LARGE: the largest share of one GPU; WHY_NODE_TOO_SMALL: what the node has */
-        uint64_t reserved;          /* WHY_NODE_TOO_SMALL, WHY_TAKEN: of the node's replicas of it */
-        const char *const *holders; /* WHY_TAKEN: "team-b/x (5)", most first; all of them */
-        size_t n_holders;
-        const struct cluster_taint *taint; /* WHY_TAINTED */
+        uint64_t reserved; /* WHY_NODE_TOO_SMALL, WHY_TAKEN: of the node's replicas of it */
 };
 
 /* |node| has, or had, the first of |pod|'s resources that it has any of. */

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/text.h"
-#include "cluster/dashboard/json.h"
+#include "cluster/dashboard/viewer.h"
 
 /* ---- pieces: what the node's page says, without what a viewer is not shown ---- */
 

@@ -15,7 +15,7 @@
 #include "base/hash.h"
 #include "base/strbuf.h"
 #include "base/text.h"
-#include "cluster/dashboard/json.h"
+#include "cluster/dashboard/viewer.h"
 
 #define GONE_MAX ((size_t)1024) /* names; a viewer who has missed more is sent all */
 

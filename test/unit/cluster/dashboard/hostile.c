@@ -8,9 +8,9 @@
 
 #include "base/text.h"
 #include "cluster/dashboard/details.h"
-#include "cluster/dashboard/json.h"
+#include "cluster/dashboard/viewer.h"
 #include "cluster/dashboard/overview.h"
-#include "cluster/dashboard/page.h"
+#include "cluster/dashboard/server.h"
 #include "cluster/dashboard/search.h"
 
 static const char *const pieces[] = {"<script>alert(1)</script>", "\"", "\\", "'", "</style>", "]}", "\n", "&lt;",
