@@ -151,29 +151,29 @@ static void check_health(struct checkup *checkup)
 
 /* ---- its GPUs ---- */
 
-static void checkup_check_units(
-        struct checkup *checkup, const struct report_gpu *gpu, size_t *n_units, size_t *n_unhealthy)
+/* How many of them are unhealthy. */
+static size_t check_units(struct checkup *checkup)
 {
-        for (size_t i = 0; i < gpu->n_units; i++) {
-                const struct report_unit *unit = &gpu->units[i];
+        size_t count = 0;
 
-                ++*n_units;
+        for (struct cluster_place at = {0}; cluster_next_unit(checkup->input->node->page, &at);) {
+                const struct report_unit *unit = at.unit;
+
                 if (!unit->has_health || unit->healthy)
                         continue;
-                ++*n_unhealthy;
+                count++;
                 checkup_report(checkup, "wrong", "gpus",
                         (struct advice){"it gets no new container until it is healthy again",
                                 "docs/health.md; the kernel's log on the node"},
                         "GPU %s (%s) is unhealthy: %s", unit->index ? unit->index : "?", unit->uuid ? unit->uuid : "?",
                         unit->reason ? unit->reason : "the agent does not say why");
         }
+        return count;
 }
 
 static void checkup_check_gpus(struct checkup *checkup)
 {
         const struct node_page *page = checkup->input->node->page;
-        size_t n_units = 0;
-        size_t n_unhealthy = 0;
 
         if (!page)
                 return;
@@ -183,9 +183,7 @@ static void checkup_check_gpus(struct checkup *checkup)
                         "the agent knows of no GPU");
                 return;
         }
-        for (size_t i = 0; i < page->n_gpus; i++)
-                checkup_check_units(checkup, &page->gpus[i], &n_units, &n_unhealthy);
-        if (n_unhealthy == 0)
+        if (check_units(checkup) == 0)
                 checkup_report(checkup, "ok", "gpus", no_advice, "%zu GPU%s%s%s; driver %s", page->n_gpus,
                         page->n_gpus == 1 ? "" : "s", page->gpus[0].model ? ", the first is " : "",
                         page->gpus[0].model ? page->gpus[0].model : "",
@@ -210,23 +208,22 @@ static size_t find_offers(const struct node_page *page, struct offer *offers, si
 {
         size_t count = 0;
 
-        for (size_t i = 0; page && i < page->n_gpus; i++)
-                for (size_t j = 0; j < page->gpus[i].n_units; j++) {
-                        const struct report_unit *unit = &page->gpus[i].units[j];
-                        size_t k = 0;
+        for (struct cluster_place at = {0}; cluster_next_unit(page, &at);) {
+                const struct report_unit *unit = at.unit;
+                size_t k = 0;
 
-                        if (!unit->resource || isnan(unit->replicas) || !text_is_same(unit->by, "device-plugin"))
-                                continue;
-                        while (k < count && strcmp(offers[k].resource, unit->resource) != 0)
-                                k++;
-                        if (k == most)
-                                continue;
-                        if (k == count)
-                                offers[count++] = (struct offer){.resource = unit->resource};
-                        offers[k].replicas += unit->replicas;
-                        offers[k].reserved += isnan(unit->reserved) ? 0 : unit->reserved;
-                        offers[k].has_unhealthy |= unit->has_health && !unit->healthy;
-                }
+                if (!unit->resource || isnan(unit->replicas) || !text_is_same(unit->by, "device-plugin"))
+                        continue;
+                while (k < count && strcmp(offers[k].resource, unit->resource) != 0)
+                        k++;
+                if (k == most)
+                        continue;
+                if (k == count)
+                        offers[count++] = (struct offer){.resource = unit->resource};
+                offers[k].replicas += unit->replicas;
+                offers[k].reserved += isnan(unit->reserved) ? 0 : unit->reserved;
+                offers[k].has_unhealthy |= unit->has_health && !unit->healthy;
+        }
         return count;
 }
 

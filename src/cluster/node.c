@@ -231,3 +231,27 @@ const struct cluster_condition *cluster_node_condition(const struct cluster_node
                         return &node->object->conditions[i];
         return NULL;
 }
+
+/* ---- what the page says ---- */
+
+bool cluster_next_unit(const struct node_page *page, struct cluster_place *place)
+{
+        for (; page && place->n_gpus < page->n_gpus; place->n_gpus++, place->n_units = 0) {
+                place->gpu = &page->gpus[place->n_gpus];
+                if (place->n_units < place->gpu->n_units) {
+                        place->unit = &place->gpu->units[place->n_units++];
+                        place->n_shares = 0;
+                        return true;
+                }
+        }
+        return false;
+}
+
+bool cluster_next_share(const struct node_page *page, struct cluster_place *place)
+{
+        while (!place->unit || place->n_shares == place->unit->n_shares)
+                if (!cluster_next_unit(page, place))
+                        return false;
+        place->share = &place->unit->shares[place->n_shares++];
+        return true;
+}

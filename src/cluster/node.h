@@ -107,6 +107,20 @@ const char *cluster_node_label(const struct cluster_node *node, const char *key)
 const struct cluster_resource *cluster_node_resource(const struct cluster_node *node, const char *name);
 const struct cluster_condition *cluster_node_condition(const struct cluster_node *node, const char *type);
 
+/* A place on the page of a node, for going through its units or their shares; zeroed at first. */
+struct cluster_place {
+        const struct report_gpu *gpu;
+        const struct report_unit *unit;
+        const struct report_share *share;
+        size_t n_gpus; /* those that are done; private, like the next two */
+        size_t n_units;
+        size_t n_shares;
+};
+
+/* The next one; false: there is none. |page| may be NULL. */
+bool cluster_next_unit(const struct node_page *page, struct cluster_place *place);
+bool cluster_next_share(const struct node_page *page, struct cluster_place *place);
+
 /* ---- values of API objects ---- */
 
 /* NULL stays NULL. Cleaned; at most CLUSTER_TEXT bytes, cut between characters. */

@@ -9,28 +9,27 @@
 
 /* ---- what a pod asks for ---- */
 
-struct tally {
-        const char *resource;
-        uint64_t stays;   /* of the containers that run together: all but init containers that end */
-        uint64_t peak;    /* the most at a time while init containers run */
-        uint64_t largest; /* of one container */
-};
-
+/*
+ * A request's |count| is that of the containers that run together: all but init containers that end. While those run,
+ * it is |peaks| at most.
+ */
 struct tallies {
-        struct tally items[CLUSTER_RESOURCES];
+        struct cluster_request items[CLUSTER_RESOURCES];
+        uint64_t peaks[CLUSTER_RESOURCES];
         size_t count;
         struct arena *arena;
 };
 
-static struct tally *find_tally(struct tallies *tallies, const char *name)
+/* Its position; CLUSTER_RESOURCES: there is no room for it. */
+static size_t find_tally(struct tallies *tallies, const char *name)
 {
         for (size_t i = 0; i < tallies->count; i++)
                 if (strcmp(tallies->items[i].resource, name) == 0)
-                        return &tallies->items[i];
+                        return i;
         if (tallies->count == CLUSTER_RESOURCES)
-                return NULL;
-        tallies->items[tallies->count] = (struct tally){.resource = read_cut(tallies->arena, name)};
-        return &tallies->items[tallies->count++];
+                return CLUSTER_RESOURCES;
+        tallies->items[tallies->count].resource = read_cut(tallies->arena, name);
+        return tallies->count++;
 }
 
 /* Requests and limits of such resources are equal, and one may be left out. */
@@ -49,21 +48,23 @@ static void add_container(struct tallies *tallies, const json_t *container, bool
 
         json_object_foreach(counts_of(container), name, value)
         {
-                struct tally *tally;
+                struct cluster_request *request;
                 uint64_t count;
+                size_t at;
 
                 if (!read_is_device_resource(name) || !json_is_string(value) ||
                         !quantity_value(json_string_value(value), &count) || count == 0)
                         continue;
-                tally = find_tally(tallies, name);
-                if (!tally)
+                at = find_tally(tallies, name);
+                if (at == CLUSTER_RESOURCES)
                         continue;
+                request = &tallies->items[at];
                 count = MIN(count, UINT32_MAX);
-                tally->largest = MAX(tally->largest, count);
+                request->largest = MAX(request->largest, count);
                 if (ends)
-                        tally->peak = MAX(tally->peak, tally->stays + count);
+                        tallies->peaks[at] = MAX(tallies->peaks[at], request->count + count);
                 else
-                        tally->stays += count;
+                        request->count += count;
         }
 }
 
@@ -88,10 +89,10 @@ static void read_requests(struct cluster_pod *pod, const json_t *object, struct 
         pod_add_containers(&tallies, object, "initContainers"); /* in their order, before the others */
         pod_add_containers(&tallies, object, "containers");
         found = ARENA_ARRAY(arena, struct cluster_request, tallies.count);
-        for (size_t i = 0; i < tallies.count; i++)
-                found[i] = (struct cluster_request){.resource = tallies.items[i].resource,
-                        .count = MAX(tallies.items[i].stays, tallies.items[i].peak),
-                        .largest = tallies.items[i].largest};
+        for (size_t i = 0; i < tallies.count; i++) {
+                found[i] = tallies.items[i];
+                found[i].count = MAX(found[i].count, tallies.peaks[i]);
+        }
         if (tallies.count > 0)
                 qsort(found, tallies.count, sizeof(*found), compare_requests);
         pod->requests = found;

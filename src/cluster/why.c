@@ -376,15 +376,10 @@ static const char *name_shares(const struct explanation *explanation, const stru
         const struct node_page *page = node ? node->page : NULL;
         struct strbuf text = STRBUF_INIT;
 
-        for (size_t i = 0; page && i < page->n_gpus; i++)
-                for (size_t j = 0; j < page->gpus[i].n_units; j++)
-                        for (size_t k = 0; k < page->gpus[i].units[j].n_shares; k++) {
-                                const struct report_share *share = &page->gpus[i].units[j].shares[k];
-
-                                if (text_is_same(share->pod, explanation->pod->name) &&
-                                        text_is_same(share->pod_namespace, explanation->pod->namespace))
-                                        put_share(&text, &page->gpus[i].units[j], share);
-                        }
+        for (struct cluster_place at = {0}; cluster_next_share(page, &at);)
+                if (text_is_same(at.share->pod, explanation->pod->name) &&
+                        text_is_same(at.share->pod_namespace, explanation->pod->namespace))
+                        put_share(&text, at.unit, at.share);
         return why_take(explanation->arena, &text);
 }
 

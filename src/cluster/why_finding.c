@@ -166,10 +166,9 @@ static struct supply find_supply(const struct node_page *page, const char *resou
 {
         struct supply supply = {0};
 
-        for (size_t i = 0; page && i < page->n_gpus; i++)
-                for (size_t j = 0; j < page->gpus[i].n_units; j++)
-                        if (text_is_same(page->gpus[i].units[j].resource, resource))
-                                why_finding_add_unit(&supply, &page->gpus[i].units[j]);
+        for (struct cluster_place at = {0}; cluster_next_unit(page, &at);)
+                if (text_is_same(at.unit->resource, resource))
+                        why_finding_add_unit(&supply, at.unit);
         return supply;
 }
 
@@ -201,39 +200,26 @@ static size_t why_finding_add_holder(struct holder *holders, size_t count, const
         return count + 1;
 }
 
-static size_t count_shares(const struct node_page *page, const char *resource)
-{
-        size_t count = 0;
-
-        for (size_t i = 0; page && i < page->n_gpus; i++)
-                for (size_t j = 0; j < page->gpus[i].n_units; j++)
-                        if (text_is_same(page->gpus[i].units[j].resource, resource))
-                                count += page->gpus[i].units[j].n_shares;
-        return count;
-}
-
 static size_t why_finding_find_holders(
         const struct node_page *page, const char *resource, struct arena *arena, const struct holder **ret)
 {
-        struct holder *holders = ARENA_ARRAY(arena, struct holder, count_shares(page, resource));
+        struct holder *holders;
         size_t count = 0;
 
-        for (size_t i = 0; page && i < page->n_gpus; i++)
-                for (size_t j = 0; j < page->gpus[i].n_units; j++) {
-                        const struct report_unit *unit = &page->gpus[i].units[j];
+        for (struct cluster_place at = {0}; cluster_next_share(page, &at);)
+                count++;
+        holders = ARENA_ARRAY(arena, struct holder, count);
+        count = 0;
+        for (struct cluster_place at = {0}; cluster_next_share(page, &at);) {
+                const uint64_t replicas = isnan(at.share->replicas) ? 1 : number(at.share->replicas);
+                const char *namespace = at.share->pod_namespace;
 
-                        for (size_t k = 0; k < unit->n_shares && text_is_same(unit->resource, resource); k++) {
-                                const struct report_share *share = &unit->shares[k];
-                                const uint64_t replicas = isnan(share->replicas) ? 1 : number(share->replicas);
-
-                                if (replicas > 0)
-                                        count = why_finding_add_holder(holders, count,
-                                                arena_printf(arena, "%s/%s",
-                                                        share->pod_namespace ? share->pod_namespace : "?",
-                                                        share->pod ? share->pod : "?"),
-                                                replicas);
-                        }
-                }
+                if (replicas > 0 && text_is_same(at.unit->resource, resource))
+                        count = why_finding_add_holder(holders, count,
+                                arena_printf(arena, "%s/%s", namespace ? namespace : "?",
+                                        at.share->pod ? at.share->pod : "?"),
+                                replicas);
+        }
         if (count > 0)
                 qsort(holders, count, sizeof(*holders), compare_holders);
         *ret = holders;

@@ -285,43 +285,25 @@ static bool share_is_of(const struct report_share *share, const char *namespace,
         return text_is_same(share->pod_namespace, namespace) && text_is_same(share->pod, name);
 }
 
-static void details_add_shares(json_t *list, const struct cluster_node *node, const struct report_gpu *gpu,
-        const struct dashboard_scope *scope, const char *namespace, const char *name)
+static void details_add_share(json_t *list, const struct cluster_node *node, const struct cluster_place *at,
+        const struct dashboard_scope *scope)
 {
-        for (size_t i = 0; i < gpu->n_units; i++) {
-                const struct report_unit *unit = &gpu->units[i];
+        json_t *row = json_object();
 
-                for (size_t j = 0; j < unit->n_shares; j++) {
-                        json_t *row;
-
-                        if (!share_is_of(&unit->shares[j], namespace, name))
-                                continue;
-                        row = json_object();
-                        dashboard_put_text(row, "node", node->name);
-                        dashboard_put_text(row, "gpu", gpu->uuid);
-                        dashboard_put_text(row, "model", gpu->model);
-                        json_object_set_new(row, "unit", details_write_unit(unit, NULL));
-                        json_object_set_new(row, "share", details_write_share(&unit->shares[j], scope));
-                        json_array_append_new(list, row);
-                }
-        }
-}
-
-static bool gpu_is_shared_by(const struct report_gpu *gpu, const char *namespace, const char *name)
-{
-        for (size_t i = 0; i < gpu->n_units; i++)
-                for (size_t j = 0; j < gpu->units[i].n_shares; j++)
-                        if (share_is_of(&gpu->units[i].shares[j], namespace, name))
-                                return true;
-        return false;
+        dashboard_put_text(row, "node", node->name);
+        dashboard_put_text(row, "gpu", at->gpu->uuid);
+        dashboard_put_text(row, "model", at->gpu->model);
+        json_object_set_new(row, "unit", details_write_unit(at->unit, NULL));
+        json_object_set_new(row, "share", details_write_share(at->share, scope));
+        json_array_append_new(list, row);
 }
 
 const struct cluster_node *dashboard_node_of_pod(
         const struct cluster_view *view, const char *namespace, const char *name)
 {
         for (size_t i = 0; i < view->n_nodes; i++)
-                for (size_t j = 0; view->nodes[i]->page && j < view->nodes[i]->page->n_gpus; j++)
-                        if (gpu_is_shared_by(&view->nodes[i]->page->gpus[j], namespace, name))
+                for (struct cluster_place at = {0}; cluster_next_share(view->nodes[i]->page, &at);)
+                        if (share_is_of(at.share, namespace, name))
                                 return view->nodes[i];
         return NULL;
 }
@@ -340,8 +322,9 @@ json_t *dashboard_pod(
                 const size_t before = json_array_size(shares);
                 json_t *of_node;
 
-                for (size_t j = 0; node->page && j < node->page->n_gpus; j++)
-                        details_add_shares(shares, node, &node->page->gpus[j], scope, namespace, name);
+                for (struct cluster_place at = {0}; cluster_next_share(node->page, &at);)
+                        if (share_is_of(at.share, namespace, name))
+                                details_add_share(shares, node, &at, scope);
                 of_node = json_array_size(shares) > before ? write_events(node, NULL, word, scope) : NULL;
                 json_array_extend(events, of_node);
                 json_decref(of_node);

@@ -24,7 +24,6 @@ struct overview_node {
         uint64_t seen;    /* the cluster's version of it */
         uint64_t version; /* ours */
         char *text;
-        size_t size;
 };
 
 struct overview_gone {
@@ -165,14 +164,16 @@ bool dashboard_overview_shows(const struct cluster_node *node)
 
 /* ---- what has changed ---- */
 
-static void add_gone(struct dashboard_overview *overview, char *name)
+/* |kept| is gone: its name is remembered. */
+static void drop_node(struct dashboard_overview *overview, struct overview_node *kept)
 {
         struct overview_gone *gone = &overview->gone[overview->n_gone++ % GONE_MAX];
 
         if (gone->name)
                 overview->forgotten = gone->version;
         free(gone->name);
-        *gone = (struct overview_gone){.name = name, .version = overview->version};
+        free(kept->text);
+        *gone = (struct overview_gone){.name = kept->name, .version = overview->version};
 }
 
 static void update_node(
@@ -190,14 +191,7 @@ static void update_node(
         }
         free(kept->text);
         kept->text = text;
-        kept->size = strlen(text);
         kept->version = overview->version;
-}
-
-static void drop_node(struct dashboard_overview *overview, struct overview_node *kept)
-{
-        add_gone(overview, kept->name);
-        free(kept->text);
 }
 
 /* Both lists are by name. */
@@ -224,7 +218,7 @@ static void overview_update(struct dashboard_overview *overview, const struct cl
                 else
                         nodes[n_nodes].name = xstrdup(node->name);
                 update_node(overview, &nodes[n_nodes], node);
-                overview->size += nodes[n_nodes++].size + 1;
+                overview->size += strlen(nodes[n_nodes++].text) + 1;
         }
         while (old < overview->n_nodes)
                 drop_node(overview, &overview->nodes[old++]);

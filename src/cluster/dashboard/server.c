@@ -146,36 +146,32 @@ static void answer_found(struct http_request *request, json_t *json, const char 
                 server_answer_error(request, 404, else_error);
 }
 
-/* "a/b": |*ret_first| is for the caller to free, or NULL. */
-static const char *split_path(const char *path, char **ret_first)
+/* What the path names behind |kind|, as "gpus/"; NULL: it is of another kind. */
+static const char *path_behind(const struct http_request *request, const char *kind)
 {
-        const char *slash = strchr(path, '/');
+        const char *path = http_request_path(request) + strlen(API);
 
-        *ret_first = slash ? strndup(path, (size_t)(slash - path)) : NULL;
-        return slash ? slash + 1 : path;
+        return text_starts_with(path, kind) ? path + strlen(kind) : NULL;
 }
 
-static json_t *find_pod(const struct cluster_view *view, const struct dashboard_scope *scope, const char *path)
+/* "a/b": "a" is for the caller to free; NULL: it has no slash. */
+static char *first_part(const char *path)
 {
-        _free_ char *namespace = NULL;
-        const char *name = split_path(path, &namespace);
+        const char *slash = path ? strchr(path, '/') : NULL;
 
-        return namespace ? dashboard_pod(view, scope, namespace, name) : NULL;
+        return slash ? xasprintf("%.*s", (int)(slash - path), path) : NULL;
 }
 
 /* The node whose agent knows the history that the page of a GPU or a pod shows. */
 static const struct cluster_node *find_node(const struct http_request *request, const struct cluster_view *view)
 {
-        const char *path = http_request_path(request);
-        _free_ char *namespace = NULL;
-        const char *name;
+        const char *gpu = path_behind(request, "gpus/");
+        const char *pod = path_behind(request, "pods/");
+        _free_ char *namespace = first_part(pod);
 
-        if (text_starts_with(path, API "gpus/"))
-                return dashboard_node_of_gpu(view, path + strlen(API "gpus/"));
-        if (!text_starts_with(path, API "pods/"))
-                return NULL;
-        name = split_path(path + strlen(API "pods/"), &namespace);
-        return namespace ? dashboard_node_of_pod(view, namespace, name) : NULL;
+        if (gpu)
+                return dashboard_node_of_gpu(view, gpu);
+        return namespace ? dashboard_node_of_pod(view, namespace, pod + strlen(namespace) + 1) : NULL;
 }
 
 static void answer_api(struct dashboard *dashboard, struct http_request *request, const struct cluster_view *view,
@@ -183,6 +179,10 @@ static void answer_api(struct dashboard *dashboard, struct http_request *request
 {
         const char *path = http_request_path(request) + strlen(API);
         const char *query = http_request_argument(request, "q");
+        const char *node = path_behind(request, "nodes/");
+        const char *gpu = path_behind(request, "gpus/");
+        const char *pod = path_behind(request, "pods/");
+        _free_ char *namespace = first_part(pod);
 
         if (strcmp(path, "overview") == 0)
                 answer_text(request, 200,
@@ -192,13 +192,14 @@ static void answer_api(struct dashboard *dashboard, struct http_request *request
                 answer_json(request, 200, dashboard_events(view, scope));
         else if (strcmp(path, "search") == 0)
                 answer_json(request, 200, dashboard_search(view, scope, query ? query : ""));
-        else if (text_starts_with(path, "nodes/"))
-                answer_found(request, dashboard_node(view, scope, path + strlen("nodes/")), "no such node");
-        else if (text_starts_with(path, "gpus/"))
-                answer_found(request, dashboard_gpu(view, scope, path + strlen("gpus/")),
+        else if (node)
+                answer_found(request, dashboard_node(view, scope, node), "no such node");
+        else if (gpu)
+                answer_found(request, dashboard_gpu(view, scope, gpu),
                         "no such GPU or MIG device, or its node's agent has not answered yet");
-        else if (text_starts_with(path, "pods/"))
-                answer_found(request, find_pod(view, scope, path + strlen("pods/")),
+        else if (pod)
+                answer_found(request,
+                        namespace ? dashboard_pod(view, scope, namespace, pod + strlen(namespace) + 1) : NULL,
                         "no pod of that name has a share of a GPU or waits for one, or you may not see it");
         else
                 server_answer_error(request, 404, "there are overview, nodes/, gpus/, pods/, events and search");
@@ -334,31 +335,17 @@ static void on_namespaces_reviewed(const struct kube_verdict *verdict, void *dat
         find_history(visit);
 }
 
-static size_t add_namespaces(const struct report_gpu *gpu, const char **ret)
-{
-        size_t count = 0;
-
-        for (size_t i = 0; i < gpu->n_units; i++)
-                for (size_t j = 0; j < gpu->units[i].n_shares; j++)
-                        if (gpu->units[i].shares[j].pod_namespace) {
-                                if (ret)
-                                        ret[count] = gpu->units[i].shares[j].pod_namespace;
-                                count++;
-                        }
-        return count;
-}
-
 /* The namespaces of all shares and waiting pods; |ret| NULL: only how many there are. */
 static size_t visit_list_namespaces(const struct cluster_view *view, const char **ret)
 {
         size_t count = 0;
 
-        for (size_t i = 0; i < view->n_nodes; i++) {
-                const struct node_page *page = view->nodes[i]->page;
-
-                for (size_t j = 0; page && j < page->n_gpus; j++)
-                        count += add_namespaces(&page->gpus[j], ret ? ret + count : NULL);
-        }
+        for (size_t i = 0; i < view->n_nodes; i++)
+                for (struct cluster_place at = {0}; cluster_next_share(view->nodes[i]->page, &at);) {
+                        if (ret && at.share->pod_namespace)
+                                ret[count] = at.share->pod_namespace;
+                        count += at.share->pod_namespace != NULL;
+                }
         for (size_t i = 0; ret && i < view->n_pods; i++)
                 ret[count + i] = view->pods[i]->namespace;
         return count + view->n_pods;

@@ -13,7 +13,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -412,12 +411,6 @@ static void on_http_readable(uv_poll_t *poll, int status UNUSED, int events UNUS
 
 /* ---- who connects ---- */
 
-union client {
-        struct sockaddr any;
-        struct sockaddr_in four;
-        struct sockaddr_in6 six;
-};
-
 static void on_connectable(uv_poll_t *poll, int status, int events);
 
 static void on_pause_over(uv_timer_t *timer)
@@ -437,9 +430,10 @@ static void on_accepted(int fd, const struct sockaddr *address, socklen_t size, 
 static void on_connectable(uv_poll_t *poll, int status UNUSED, int events UNUSED)
 {
         struct http_server *server = container_of(poll, struct http_server, listening);
-        union client client = {.any.sa_family = AF_UNSPEC};
+        struct sockaddr_storage client = {.ss_family = AF_UNSPEC};
+        struct sockaddr *address = (struct sockaddr *)&client;
         socklen_t size = sizeof(client);
-        int fd = accept4(server->listener, &client.any, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int fd = accept4(server->listener, address, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
         if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
                 uv_poll_stop(poll); /* it would be readable all the time */
@@ -448,17 +442,9 @@ static void on_connectable(uv_poll_t *poll, int status UNUSED, int events UNUSED
         if (fd < 0)
                 return;
         if (server->tls)
-                http_tls_accept(server->tls, fd, &client.any, size);
+                http_tls_accept(server->tls, fd, address, size);
         else
-                on_accepted(fd, &client.any, size, server);
-}
-
-static void server_on_tls_trouble(const struct error *error, void *data)
-{
-        struct http_server *server = data;
-
-        if (server->options.on_tls_trouble)
-                server->options.on_tls_trouble(error, server->options.data);
+                on_accepted(fd, address, size, server);
 }
 
 static int start_tls(struct http_server *server, struct error *err)
@@ -470,7 +456,8 @@ static int start_tls(struct http_server *server, struct error *err)
                 .deadline_ms = options->deadline_ms,
                 .is_known = server_is_known,
                 .on_accepted = on_accepted,
-                .on_trouble = server_on_tls_trouble,
+                .on_trouble = options->on_tls_trouble,
+                .trouble_data = options->trouble_data,
                 .data = server};
 
         return http_tls_new(&server->tls, &tls, err);

@@ -64,6 +64,7 @@ struct http_server_options {
         const struct http_server_tls *tls; /* NULL: none. Copied. Local clients may leave it out */
         /* New files of |tls| cannot be used, those before are. May be NULL */
         void (*on_tls_trouble)(const struct error *error, void *data);
+        void *trouble_data;
         /* Called for each GET and HEAD. May answer, may not close the server. */
         void (*on_request)(struct http_request *request, void *data);
         void *data;

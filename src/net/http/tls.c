@@ -187,7 +187,7 @@ static void tls_check_files(struct http_tls *tls)
         if (file_mark_is_same(&certificate, &tls->marks[0]) && file_mark_is_same(&key, &tls->marks[1]))
                 return;
         if (tls_load_files(tls, &err) < 0 && tls->options.on_trouble)
-                tls->options.on_trouble(&err, tls->options.data);
+                tls->options.on_trouble(&err, tls->options.trouble_data);
 }
 
 /* ---- a link ---- */

@@ -42,6 +42,7 @@ struct http_tls_options {
         /* The handshake is done. |fd|, the other end of the pair, is taken. May not close. */
         void (*on_accepted)(int fd, const struct sockaddr *address, socklen_t size, void *data);
         void (*on_trouble)(const struct error *error, void *data); /* once for the same trouble; may be NULL */
+        void *trouble_data;
         void *data;
 };
 

@@ -251,20 +251,25 @@ static enum access_queue queue_of(const struct kube_question *question)
         return question->is_suspect ? QUEUE_SUSPECTS : QUEUE_STRANGERS;
 }
 
+/* Takes |spec|. */
+static struct kube_call *access_review(const struct kube_question *question, const char *version, const char *kind,
+        const char *path, json_t *spec, kube_done_fn *done, void *data)
+{
+        json_t *body = json_pack("{s:s, s:s, s:o}", "apiVersion", version, "kind", kind, "spec", spec);
+        struct kube_call *call = kube_client_send(question->access->client,
+                &(struct kube_request){.method = KUBE_CREATE, .path = path, .body = body, .done = done, .data = data});
+
+        json_decref(body);
+        return call;
+}
+
 static void review_token(struct kube_question *question)
 {
-        json_t *body = json_pack("{s:s, s:s, s:{s:s}}", "apiVersion", "authentication.k8s.io/v1", "kind", "TokenReview",
-                "spec", "token", question->token);
-
         question->queue = queue_of(question);
         question->access->n_reviews[question->queue]++;
-        question->review = kube_client_send(
-                question->access->client, &(struct kube_request){.method = KUBE_CREATE,
-                                                  .path = "/apis/authentication.k8s.io/v1/tokenreviews",
-                                                  .body = body,
-                                                  .done = on_token_reviewed,
-                                                  .data = question});
-        json_decref(body);
+        question->review = access_review(question, "authentication.k8s.io/v1", "TokenReview",
+                "/apis/authentication.k8s.io/v1/tokenreviews", json_pack("{s:s}", "token", question->token),
+                on_token_reviewed, question);
         forget_token(question);
 }
 
@@ -287,23 +292,15 @@ static void on_wish_reviewed(const struct kube_answer *answer, void *data)
 static void review_wish(struct kube_question *question, struct access_wish *wish, const json_t *user)
 {
         json_t *spec = json_deep_copy(wish->attributes);
-        json_t *body;
 
         json_object_set(spec, "user", json_object_get(user, "username"));
         json_object_set(spec, "uid", json_object_get(user, "uid"));
         json_object_set(spec, "groups", json_object_get(user, "groups"));
         json_object_set(spec, "extra", json_object_get(user, "extra"));
-        body = json_pack("{s:s, s:s, s:o}", "apiVersion", "authorization.k8s.io/v1", "kind", "SubjectAccessReview",
-                "spec", spec);
         wish->is_asked = true;
         question->n_open++;
-        wish->call = kube_client_send(
-                question->access->client, &(struct kube_request){.method = KUBE_CREATE,
-                                                  .path = "/apis/authorization.k8s.io/v1/subjectaccessreviews",
-                                                  .body = body,
-                                                  .done = on_wish_reviewed,
-                                                  .data = wish});
-        json_decref(body);
+        wish->call = access_review(question, "authorization.k8s.io/v1", "SubjectAccessReview",
+                "/apis/authorization.k8s.io/v1/subjectaccessreviews", spec, on_wish_reviewed, wish);
 }
 
 /* True: nothing is missing. */

@@ -152,30 +152,22 @@ char *object_time(int64_t unix_us)
         return xstrdup(text);
 }
 
-/* "+01:00" */
-static bool read_offset(const char *text, int64_t *ret_seconds)
-{
-        for (size_t i = 0; i < 6; i++)
-                if (i == 0 ? *text != '+' && *text != '-' : i == 3 ? text[i] != ':' : !isdigit((unsigned char)text[i]))
-                        return false;
-        *ret_seconds = (text[1] - '0') * 36000 + (text[2] - '0') * 3600 + (text[4] - '0') * 600 + (text[5] - '0') * 60;
-        if (*text == '-')
-                *ret_seconds = -*ret_seconds;
-        return text[6] == '\0';
-}
-
 bool object_read_time(const char *text, int64_t *ret_unix)
 {
         struct tm tm = {0};
         const char *end = text ? strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) : NULL;
-        int64_t offset = 0;
+        int64_t offset;
 
         if (!end)
                 return false;
         if (*end == '.')
                 end += 1 + strspn(end + 1, "0123456789");
-        if (strcmp(end, "Z") != 0 && !read_offset(end, &offset))
+        if (*end != 'Z' && ((*end != '+' && *end != '-') || strlen(end) != strlen("+01:00")))
                 return false;
+        end = strptime(end, "%z", &tm);
+        if (!end || *end)
+                return false;
+        offset = tm.tm_gmtoff; /* which timegm() sets to 0 */
         *ret_unix = (int64_t)timegm(&tm) - offset;
         return true;
 }

@@ -205,14 +205,6 @@ static void answer_if_allowed(struct metrics_http *http, struct http_request *re
         http_request_on_gone(request, on_reader_gone, reader);
 }
 
-static void on_metrics_tls_trouble(const struct error *error, void *data)
-{
-        struct metrics_http *http = data;
-
-        if (http->options.on_tls_trouble)
-                http->options.on_tls_trouble(error, http->options.data);
-}
-
 static void on_metrics_request(struct http_request *request, void *data)
 {
         struct metrics_http *http = data;
@@ -242,7 +234,8 @@ int metrics_http_new(struct metrics_http **ret, const struct metrics_http_option
                 .per_peer = METRICS_HTTP_PER_PEER,
                 .deadline_ms = options->deadline_ms,
                 .tls = options->tls,
-                .on_tls_trouble = on_metrics_tls_trouble,
+                .on_tls_trouble = options->on_tls_trouble,
+                .trouble_data = options->data,
                 .on_request = on_metrics_request,
                 .data = http,
         };
