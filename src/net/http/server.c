@@ -238,12 +238,17 @@ void http_request_answer(struct http_request *request, const struct http_answer 
 
 void http_request_answer_plain(struct http_request *request, unsigned int status, const char *text)
 {
-        const struct http_header allow[] = {{MHD_HTTP_HEADER_ALLOW, "GET, HEAD"}, {0}};
+        static const struct http_header allow[] = {{MHD_HTTP_HEADER_ALLOW, "GET, HEAD"}, {0}};
+        static const struct http_header challenge[] = {{MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer"}, {0}};
+        struct http_answer answer = {.status = status,
+                .type = "text/plain; charset=utf-8",
+                .text = http_text_new(xstrdup(text), strlen(text))};
 
-        http_request_answer(request, &(struct http_answer){.status = status,
-                                             .type = "text/plain; charset=utf-8",
-                                             .text = http_text_new(xstrdup(text), strlen(text)),
-                                             .headers = status == MHD_HTTP_METHOD_NOT_ALLOWED ? allow : NULL});
+        if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
+                answer.headers = allow;
+        else if (status == MHD_HTTP_UNAUTHORIZED)
+                answer.headers = challenge;
+        http_request_answer(request, &answer);
 }
 
 static void request_end(struct http_request *request)
@@ -447,22 +452,6 @@ static void on_connectable(uv_poll_t *poll, int status UNUSED, int events UNUSED
                 on_accepted(fd, address, size, server);
 }
 
-static int start_tls(struct http_server *server, struct error *err)
-{
-        const struct http_server_options *options = &server->options;
-        const struct http_tls_options tls = {.loop = options->loop,
-                .certificate = options->tls->certificate,
-                .key = options->tls->key,
-                .deadline_ms = options->deadline_ms,
-                .is_known = server_is_known,
-                .on_accepted = on_accepted,
-                .on_trouble = options->on_tls_trouble,
-                .trouble_data = options->trouble_data,
-                .data = server};
-
-        return http_tls_new(&server->tls, &tls, err);
-}
-
 /* ---- start and end ---- */
 
 /* Drops libmicrohttpd's messages: a single invalid request does not belong in the log of a node. */
@@ -473,8 +462,9 @@ static void server_ignore(void *data UNUSED, const char *format UNUSED, va_list 
 static int start_daemon(struct http_server *server, struct error *err)
 {
         const struct http_server_options *options = &server->options;
+        const struct http_tls_side side = {server_is_known, on_accepted, server};
 
-        if (options->tls && start_tls(server, err) < 0)
+        if (options->tls && http_tls_new(&server->tls, options, &side, err) < 0)
                 return -1;
         server->daemon = mhd.start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET, 0, NULL,
                 NULL, on_http_request, server, MHD_OPTION_EXTERNAL_LOGGER, server_ignore, NULL,

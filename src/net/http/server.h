@@ -106,5 +106,5 @@ void http_request_on_gone(struct http_request *request, void (*on_gone)(void *da
 
 /* |request| is freed. */
 void http_request_answer(struct http_request *request, const struct http_answer *answer);
-/* The same, of a text of ours: "…\n", text/plain. |text| is copied. */
+/* The same, of a text of ours: "…\n", text/plain, with what 401 and 405 need. |text| is copied. */
 void http_request_answer_plain(struct http_request *request, unsigned int status, const char *text);

@@ -146,22 +146,10 @@ struct reader {
         void (*answer)(struct metrics_http *http, struct http_request *request);
 };
 
-static void http_refuse(struct http_request *request, enum metrics_permission permission, const char *why)
-{
-        static const unsigned int statuses[] = {
-                [METRICS_NOBODY] = 401, [METRICS_DENIED] = 403, [METRICS_UNDECIDED] = 503};
-        static const struct http_header challenge[] = {{"WWW-Authenticate", "Bearer"}, {0}};
-        char *text = xasprintf("%s\n", why);
-
-        http_request_answer(request, &(struct http_answer){.status = statuses[permission],
-                                             .type = "text/plain; charset=utf-8",
-                                             .text = http_text_new(text, strlen(text)),
-                                             .headers = permission == METRICS_NOBODY ? challenge : NULL});
-}
-
 static void on_permission(enum metrics_permission permission, const char *why, void *waiting)
 {
         struct reader *reader = waiting;
+        _free_ char *text = xasprintf("%s\n", why ? why : "");
 
         if (permission == METRICS_ALLOWED) {
                 http_request_trust(reader->request);
@@ -169,7 +157,7 @@ static void on_permission(enum metrics_permission permission, const char *why, v
         } else {
                 if (permission != METRICS_UNDECIDED && http_request_header(reader->request, "Authorization"))
                         http_request_distrust(reader->request);
-                http_refuse(reader->request, permission, why);
+                http_request_answer_plain(reader->request, permission, text);
         }
         free(reader);
 }
