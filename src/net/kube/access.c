@@ -352,21 +352,11 @@ static void question_step(void *data)
 
 /* ---- wishes ---- */
 
-static void access_put_text(json_t *object, const char *key, const char *value)
-{
-        if (value)
-                json_object_set_new(object, key, json_string(value));
-}
-
 static void wish_read(struct access_wish *ret, const struct kube_wish *wish)
 {
-        json_t *attributes = json_object();
+        json_t *attributes = json_pack("{s:s*, s:s*, s:s*, s:s*, s:s*}", "verb", wish->verb, "group", wish->group,
+                "resource", wish->resource, "namespace", wish->namespace, "path", wish->path);
 
-        access_put_text(attributes, "verb", wish->verb);
-        access_put_text(attributes, "group", wish->group);
-        access_put_text(attributes, "resource", wish->resource);
-        access_put_text(attributes, "namespace", wish->namespace);
-        access_put_text(attributes, "path", wish->path);
         ret->key = json_dumps(attributes, JSON_COMPACT);
         ret->attributes = json_pack("{s:o}", wish->path ? "nonResourceAttributes" : "resourceAttributes", attributes);
 }
@@ -410,10 +400,7 @@ const char *kube_access_bearer(const char *header)
                 return NULL;
         token = header + strlen("Bearer ");
         token += strspn(token, " ");
-        for (const char *c = token; *c; c++)
-                if (*c < '!' || *c > '~')
-                        return NULL;
-        return *token && strlen(token) <= KUBE_TOKEN_LIMIT ? token : NULL;
+        return *token && kube_token_is_plain(token) && strlen(token) <= KUBE_TOKEN_LIMIT ? token : NULL;
 }
 
 struct kube_access *kube_access_new(struct kube_client *client)

@@ -132,27 +132,17 @@ size_t body_count(const char *text, size_t size)
 
 static enum error_kind body_error_kind(unsigned int status)
 {
-        switch (status) {
-        case 400:
-        case 413:
-        case 422:
-                return ERROR_INVALID;
-        case 401:
-        case 403:
-                return ERROR_DENIED;
-        case 404:
-        case 410:
-                return ERROR_NOT_FOUND;
-        case 405:
-        case 406:
-        case 415:
-                return ERROR_UNSUPPORTED;
-        case 408:
-        case 504:
-                return ERROR_TIMEOUT;
-        default:
-                return ERROR_UNAVAILABLE;
-        }
+        static const struct {
+                unsigned int status;
+                enum error_kind kind;
+        } kinds[] = {{400, ERROR_INVALID}, {401, ERROR_DENIED}, {403, ERROR_DENIED}, {404, ERROR_NOT_FOUND},
+                {405, ERROR_UNSUPPORTED}, {406, ERROR_UNSUPPORTED}, {408, ERROR_TIMEOUT}, {410, ERROR_NOT_FOUND},
+                {413, ERROR_INVALID}, {415, ERROR_UNSUPPORTED}, {422, ERROR_INVALID}, {504, ERROR_TIMEOUT}};
+
+        for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+                if (kinds[i].status == status)
+                        return kinds[i].kind;
+        return ERROR_UNAVAILABLE;
 }
 
 void body_status_error(struct error *err, unsigned int status, const json_t *object)

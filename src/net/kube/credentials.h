@@ -73,6 +73,9 @@ int kube_credentials_read(
 int kube_credentials_of_pod(struct kube_credentials *ret, const char *host, const char *port, const char *folder,
         struct error *err) MUST_USE;
 
+/* One word of plain characters, or "". */
+bool kube_token_is_plain(const char *text);
+
 /* The token to send now, for the caller to free; "" if there is none. */
 int kube_credentials_token(const struct kube_credentials *credentials, char **ret, struct error *err) MUST_USE;
 

@@ -246,10 +246,9 @@ static void add_header(const struct curl *curl, struct curl_slist **headers, con
 /* A server that does not know the form sends the object as it is. */
 static void add_accept(const struct curl *curl, struct curl_slist **headers, const char *as)
 {
-        _free_ char *form = as ? xasprintf("application/json;as=%s;g=meta.k8s.io;v=v1,", as) : xstrdup("");
-        _free_ char *types = xasprintf("%sapplication/json", form);
+        _free_ char *form = as ? xasprintf("as=%s;g=meta.k8s.io;v=v1,application/json", as) : NULL;
 
-        add_header(curl, headers, "Accept: ", types);
+        add_header(curl, headers, form ? "Accept: application/json;" : "Accept: application/json", form ? form : "");
 }
 
 int easy_configure(const struct curl *curl, CURL *easy, const struct easy_settings *settings,

@@ -340,10 +340,9 @@ static int read_user(
                 take_pem(reading, user, "client-certificate", &credentials->certificate, err) < 0 ||
                 take_pem(reading, user, "client-key", &credentials->key, err) < 0)
                 return -1;
-        for (const char *c = credentials->token ? credentials->token : ""; *c; c++)
-                if (*c <= ' ' || *c > '~')
-                        return yaml_fail(reading->yaml, yaml_line_of(reading->yaml, user, "token"), err,
-                                "token: must be one word of plain characters");
+        if (credentials->token && !kube_token_is_plain(credentials->token))
+                return yaml_fail(reading->yaml, yaml_line_of(reading->yaml, user, "token"), err,
+                        "token: must be one word of plain characters");
         if ((credentials->certificate.text || credentials->certificate.path) !=
                 (credentials->key.text || credentials->key.path))
                 return yaml_fail(reading->yaml, yaml_line(reading->yaml, user), err,

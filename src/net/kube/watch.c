@@ -196,21 +196,6 @@ static bool watch_forget(struct kube_watch *watch, json_t *object)
         return watch_report(watch, KUBE_GONE, object);
 }
 
-/* Keys of objects that the last list did not contain. */
-static json_t *find_vanished(const struct kube_watch *watch)
-{
-        json_t *vanished = json_array();
-        const char *key;
-        json_t *entry;
-
-        json_object_foreach(watch->known, key, entry)
-        {
-                if (json_integer_value(json_array_get(entry, 1)) != watch->round)
-                        json_array_append_new(vanished, json_string(key));
-        }
-        return vanished;
-}
-
 /* Only its name is left. */
 static json_t *make_ghost(const char *key)
 {
@@ -223,19 +208,24 @@ static json_t *make_ghost(const char *key)
         return object;
 }
 
-/* False if the owner closed the watch. */
+/* The objects that the last list did not contain are gone. False if the owner closed the watch. */
 static bool forget_vanished(struct kube_watch *watch)
 {
-        json_t *vanished = find_vanished(watch);
         bool is_open = true;
+        const char *key;
+        json_t *entry;
+        void *next;
 
-        for (size_t i = 0; i < json_array_size(vanished) && is_open; i++) {
-                json_t *ghost = make_ghost(json_string_value(json_array_get(vanished, i)));
+        json_object_foreach_safe(watch->known, next, key, entry)
+        {
+                json_t *ghost;
 
+                if (!is_open || json_integer_value(json_array_get(entry, 1)) == watch->round)
+                        continue;
+                ghost = make_ghost(key);
                 is_open = watch_forget(watch, ghost);
                 json_decref(ghost);
         }
-        json_decref(vanished);
         return is_open;
 }
 

@@ -141,27 +141,19 @@ const char *rpc_status_name(enum rpc_status status)
 
 enum rpc_status rpc_status_of_error(const struct error *err)
 {
-        switch (err->kind) {
-        case ERROR_NONE:
-                return RPC_OK;
-        case ERROR_INVALID:
-                return RPC_INVALID_ARGUMENT;
-        case ERROR_NOT_FOUND:
-                return RPC_NOT_FOUND;
-        case ERROR_UNAVAILABLE:
-                return RPC_UNAVAILABLE;
-        case ERROR_EXHAUSTED:
-                return RPC_RESOURCE_EXHAUSTED;
-        case ERROR_DENIED:
-                return RPC_PERMISSION_DENIED;
-        case ERROR_TIMEOUT:
-                return RPC_DEADLINE_EXCEEDED;
-        case ERROR_UNSUPPORTED:
-                return RPC_UNIMPLEMENTED;
-        case ERROR_INTERNAL:
-                return RPC_INTERNAL;
-        }
-        return RPC_UNKNOWN;
+        static const enum rpc_status statuses[] = {
+                [ERROR_NONE] = RPC_OK,
+                [ERROR_INVALID] = RPC_INVALID_ARGUMENT,
+                [ERROR_NOT_FOUND] = RPC_NOT_FOUND,
+                [ERROR_UNAVAILABLE] = RPC_UNAVAILABLE,
+                [ERROR_EXHAUSTED] = RPC_RESOURCE_EXHAUSTED,
+                [ERROR_DENIED] = RPC_PERMISSION_DENIED,
+                [ERROR_TIMEOUT] = RPC_DEADLINE_EXCEEDED,
+                [ERROR_UNSUPPORTED] = RPC_UNIMPLEMENTED,
+                [ERROR_INTERNAL] = RPC_INTERNAL,
+        };
+
+        return statuses[err->kind];
 }
 
 enum rpc_status rpc_status_of_http(unsigned int http_status)
@@ -187,28 +179,23 @@ enum rpc_status rpc_status_of_http(unsigned int http_status)
 
 enum rpc_status rpc_status_of_reset(uint32_t http2_error)
 {
-        switch (http2_error) {
-        case NGHTTP2_NO_ERROR:
-        case NGHTTP2_PROTOCOL_ERROR:
-        case NGHTTP2_INTERNAL_ERROR:
-        case NGHTTP2_SETTINGS_TIMEOUT:
-        case NGHTTP2_STREAM_CLOSED:
-        case NGHTTP2_FRAME_SIZE_ERROR:
-        case NGHTTP2_COMPRESSION_ERROR:
-        case NGHTTP2_CONNECT_ERROR:
-                return RPC_INTERNAL;
-        case NGHTTP2_FLOW_CONTROL_ERROR: /* as grpc-go has it; the specification says INTERNAL */
-        case NGHTTP2_ENHANCE_YOUR_CALM:
-                return RPC_RESOURCE_EXHAUSTED;
-        case NGHTTP2_REFUSED_STREAM:
-                return RPC_UNAVAILABLE;
-        case NGHTTP2_CANCEL:
-                return RPC_CANCELLED;
-        case NGHTTP2_INADEQUATE_SECURITY:
-                return RPC_PERMISSION_DENIED;
-        default:
-                return RPC_UNKNOWN;
-        }
+        static const enum rpc_status statuses[] = {
+                [NGHTTP2_NO_ERROR] = RPC_INTERNAL,
+                [NGHTTP2_PROTOCOL_ERROR] = RPC_INTERNAL,
+                [NGHTTP2_INTERNAL_ERROR] = RPC_INTERNAL,
+                [NGHTTP2_FLOW_CONTROL_ERROR] = RPC_RESOURCE_EXHAUSTED, /* grpc-go; the specification says INTERNAL */
+                [NGHTTP2_SETTINGS_TIMEOUT] = RPC_INTERNAL,
+                [NGHTTP2_STREAM_CLOSED] = RPC_INTERNAL,
+                [NGHTTP2_FRAME_SIZE_ERROR] = RPC_INTERNAL,
+                [NGHTTP2_REFUSED_STREAM] = RPC_UNAVAILABLE,
+                [NGHTTP2_CANCEL] = RPC_CANCELLED,
+                [NGHTTP2_COMPRESSION_ERROR] = RPC_INTERNAL,
+                [NGHTTP2_CONNECT_ERROR] = RPC_INTERNAL,
+                [NGHTTP2_ENHANCE_YOUR_CALM] = RPC_RESOURCE_EXHAUSTED,
+                [NGHTTP2_INADEQUATE_SECURITY] = RPC_PERMISSION_DENIED,
+        };
+
+        return http2_error < ARRAY_SIZE(statuses) ? statuses[http2_error] : RPC_UNKNOWN;
 }
 
 /* ---- texts of headers ---- */
