@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "base/strbuf.h"
@@ -39,6 +40,21 @@ static const char *why_take(struct arena *arena, struct strbuf *text)
 
         strbuf_done(text);
         return copy;
+}
+
+/* The sentence is the pod's name and |format|; |todo| may be NULL. */
+static void why_say(const struct explanation *explanation, const char *todo, const char *format, ...) PRINTF_LIKE(3, 4);
+
+static void why_say(const struct explanation *explanation, const char *todo, const char *format, ...)
+{
+        const char *text;
+        va_list args;
+
+        va_start(args, format);
+        text = arena_vprintf(explanation->arena, format, args);
+        va_end(args);
+        explanation->why->sentence = arena_printf(explanation->arena, "%s %s", explanation->name, text);
+        explanation->why->todo = todo;
 }
 
 /* "12 nvidia.com/gpu.shared and 1 nvidia.com/gpu", "the claim p-gpu" */
@@ -139,14 +155,14 @@ static void say_nowhere(struct explanation *explanation)
 
         for (size_t i = 0; i < view->n_nodes; i++)
                 silent += view->nodes[i]->state == CLUSTER_AGENT_SILENT;
-        explanation->why->sentence = arena_printf(explanation->arena, "%s waits: it asks for %s, which no node has%s%s",
-                explanation->name, name_requests(explanation), nearest ? "; there is " : "", nearest ? nearest : "");
-        explanation->why->todo =
+        why_say(explanation,
                 silent ? arena_printf(explanation->arena,
                                  "%zu node%s an agent that does not answer: 'kubectl warpshare nodes' names %s", silent,
                                  silent == 1 ? " has" : "s have", silent == 1 ? "it" : "them")
                        : "correct the resource's name, or the configuration of the nodes; 'kubectl warpshare nodes' shows what "
-                         "they offer";
+                         "they offer",
+                "waits: it asks for %s, which no node has%s%s", name_requests(explanation),
+                nearest ? "; there is " : "", nearest ? nearest : "");
 }
 
 static void say_too_large(struct explanation *explanation)
@@ -154,11 +170,11 @@ static void say_too_large(struct explanation *explanation)
         const struct why_finding *finding = why_first_of(explanation, WHY_SHARE_TOO_LARGE);
         const uint64_t most = greatest(explanation, WHY_SHARE_TOO_LARGE);
 
-        explanation->why->sentence = arena_printf(explanation->arena,
-                "%s waits: it asks for %" PRIu64 " %s in one container, and the largest share of one GPU is %" PRIu64,
-                explanation->name, finding->request->largest, finding->request->resource, most);
-        explanation->why->todo = arena_printf(explanation->arena,
-                "ask for at most %" PRIu64 ", or for whole GPUs; or configure fewer, larger replicas", most);
+        why_say(explanation,
+                arena_printf(explanation->arena,
+                        "ask for at most %" PRIu64 ", or for whole GPUs; or configure fewer, larger replicas", most),
+                "waits: it asks for %" PRIu64 " %s in one container, and the largest share of one GPU is %" PRIu64,
+                finding->request->largest, finding->request->resource, most);
 }
 
 static void say_too_small(struct explanation *explanation)
@@ -168,17 +184,16 @@ static void say_too_small(struct explanation *explanation)
 
         for (size_t i = 0; i < explanation->why->n_nodes; i++)
                 reserved = MAX(reserved, explanation->why->nodes[i].reserved);
-        explanation->why->sentence = arena_printf(explanation->arena,
-                "%s waits: it asks for %" PRIu64 " %s, and the most that a node offers is %" PRIu64 "%s",
-                explanation->name, finding->request->count, finding->request->resource,
-                greatest(explanation, WHY_NODE_TOO_SMALL),
+        why_say(explanation,
+                reserved ? "set maxPerRequest to the largest request of your pods, or 'reserve: none'"
+                         : "ask for fewer, or part it over several pods",
+                "waits: it asks for %" PRIu64 " %s, and the most that a node offers is %" PRIu64 "%s",
+                finding->request->count, finding->request->resource, greatest(explanation, WHY_NODE_TOO_SMALL),
                 reserved ? arena_printf(explanation->arena,
                                    "; up to %" PRIu64
                                    " more are reserved so that each request finds its replicas on one GPU",
                                    reserved)
                          : "");
-        explanation->why->todo = reserved ? "set maxPerRequest to the largest request of your pods, or 'reserve: none'"
-                                          : "ask for fewer, or part it over several pods";
 }
 
 /* "on 2 too few are free", for each class that a node is of; then the way out is that of the most common one. */
@@ -205,11 +220,11 @@ static void say_mixed(struct explanation *explanation)
                 {WHY_CORDONED, "", "is cordoned", "are cordoned", "kubectl uncordon NODE"},
                 {WHY_NOT_READY, "", "is not ready", "are not ready", "see why the nodes are not ready"},
         };
-        struct strbuf text = STRBUF_INIT;
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        const size_t n_nodes = explanation->why->n_nodes;
+        const char *todo = NULL;
         size_t most = 0;
 
-        strbuf_printf(&text, "%s waits: it asks for %s; %zu node%s it: ", explanation->name, name_requests(explanation),
-                explanation->why->n_nodes, explanation->why->n_nodes == 1 ? " has" : "s have");
         for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
                 const size_t count = explanation->counts[texts[i].class];
 
@@ -219,19 +234,19 @@ static void say_mixed(struct explanation *explanation)
                         count == 1 ? texts[i].one : texts[i].many);
                 if (count > most) {
                         most = count;
-                        explanation->why->todo = texts[i].todo;
+                        todo = texts[i].todo;
                 }
         }
-        explanation->why->sentence = why_take(explanation->arena, &text);
+        why_say(explanation, todo, "waits: it asks for %s; %zu node%s it: %s", name_requests(explanation), n_nodes,
+                n_nodes == 1 ? " has" : "s have", text.data);
 }
 
 static void say_room(struct explanation *explanation)
 {
-        explanation->why->sentence =
-                arena_printf(explanation->arena, "%s waits: it asks for %s, and %s has room for it%s",
-                        explanation->name, name_requests(explanation), why_first_of(explanation, WHY_HAS_ROOM)->name,
-                        explanation->why->said ? "; the scheduler has another reason"
-                                               : ", the scheduler has not said anything yet");
+        why_say(explanation, NULL, "waits: it asks for %s, and %s has room for it%s", name_requests(explanation),
+                why_first_of(explanation, WHY_HAS_ROOM)->name,
+                explanation->why->said ? "; the scheduler has another reason"
+                                       : ", the scheduler has not said anything yet");
 }
 
 static const char *missing_claim(const struct explanation *explanation)
@@ -263,21 +278,16 @@ static bool is_allocated(const struct explanation *explanation)
 static void say_claims(struct explanation *explanation)
 {
         const char *missing = missing_claim(explanation);
-        const char *asks = name_requests(explanation);
 
         if (missing)
-                explanation->why->sentence = arena_printf(
-                        explanation->arena, "%s waits: its ResourceClaim %s is not there", explanation->name, missing);
-        else if (is_allocated(explanation))
-                explanation->why->sentence = arena_printf(explanation->arena,
-                        "%s waits: it asks for %s, which is allocated, and its node does not take the pod",
-                        explanation->name, asks);
+                why_say(explanation, "create the claim, or correct its name in the pod",
+                        "waits: its ResourceClaim %s is not there", missing);
         else
-                explanation->why->sentence = arena_printf(explanation->arena,
-                        "%s waits: it asks for %s, and no node has devices for that now", explanation->name, asks);
-        explanation->why->todo =
-                missing ? "create the claim, or correct its name in the pod"
-                        : "wait until a pod ends, or ask for less; 'kubectl warpshare top' shows who has what";
+                why_say(explanation,
+                        "wait until a pod ends, or ask for less; 'kubectl warpshare top' shows who has what",
+                        "waits: it asks for %s, %s", name_requests(explanation),
+                        is_allocated(explanation) ? "which is allocated, and its node does not take the pod"
+                                                  : "and no node has devices for that now");
 }
 
 static void why_explain_waiting(struct explanation *explanation)
@@ -351,10 +361,11 @@ static void explain_starting(struct explanation *explanation)
         why->said = newest_warning(explanation, NULL, "FailedScheduling");
         if (!why->said)
                 why->said = waiting_message(explanation);
-        why->sentence = arena_printf(explanation->arena, "%s is on %s, and %s", explanation->name,
-                explanation->pod->node, waiting_container(explanation));
-        if (newest_warning(explanation, "FailedPrepareDynamicResources", NULL))
-                why->todo = arena_printf(explanation->arena, "kubectl warpshare doctor %s", explanation->pod->node);
+        why_say(explanation,
+                newest_warning(explanation, "FailedPrepareDynamicResources", NULL)
+                        ? arena_printf(explanation->arena, "kubectl warpshare doctor %s", explanation->pod->node)
+                        : NULL,
+                "is on %s, and %s", explanation->pod->node, waiting_container(explanation));
 }
 
 static void put_share(struct strbuf *text, const struct report_unit *unit, const struct report_share *share)
@@ -392,11 +403,9 @@ static void explain_running(struct explanation *explanation)
         explanation->why->state = WHY_RUNS;
         explanation->why->said = newest_warning(explanation, NULL, "FailedScheduling");
         if (*shares)
-                explanation->why->sentence =
-                        arena_printf(explanation->arena, "%s runs on %s with %s", explanation->name, node_name, shares);
+                why_say(explanation, NULL, "runs on %s with %s", node_name, shares);
         else
-                explanation->why->sentence = arena_printf(explanation->arena, "%s runs on %s%s", explanation->name,
-                        node_name,
+                why_say(explanation, NULL, "runs on %s%s", node_name,
                         node && node->state == CLUSTER_AGENT_ANSWERS ? ", and its agent knows of no share of it"
                                                                      : ", whose agent does not say what it has");
 }
@@ -482,16 +491,15 @@ static const char *why_refused(
 
 static void explain_refused(struct explanation *explanation)
 {
-        struct why *why = explanation->why;
-        const char *means = why_refused(
-                explanation->pod->reason, explanation->pod->message, explanation->arena, &why->todo, &why->said);
+        const struct cluster_pod *pod = explanation->pod;
+        const char *todo;
+        const char *means = why_refused(pod->reason, pod->message, explanation->arena, &todo, &explanation->why->said);
 
-        why->state = WHY_REFUSED;
-        why->sentence = arena_printf(explanation->arena, "%s was refused by kubelet on %s: %s", explanation->name,
-                explanation->pod->node ? explanation->pod->node : "a node", means);
-        if (explanation->pod->owner && text_starts_with(why->todo, "delete it, its controller"))
-                why->todo = arena_printf(explanation->arena, "nothing: %s makes another one; this one may be deleted",
-                        explanation->pod->owner);
+        explanation->why->state = WHY_REFUSED;
+        if (pod->owner && text_starts_with(todo, "delete it, its controller"))
+                todo = arena_printf(
+                        explanation->arena, "nothing: %s makes another one; this one may be deleted", pod->owner);
+        why_say(explanation, todo, "was refused by kubelet on %s: %s", pod->node ? pod->node : "a node", means);
 }
 
 /* ---- all of it ---- */
@@ -508,23 +516,22 @@ void why_explain(struct why *ret, struct arena *arena, const struct why_input *i
                 read_text_or_empty(arena, json_object_get(input->pod, "metadata"), "namespace"),
                 read_text_or_empty(arena, json_object_get(input->pod, "metadata"), "name"));
         if (!pod) {
-                ret->sentence = arena_printf(arena, "%s asks for no device", explanation.name);
+                why_say(&explanation, NULL, "asks for no device");
                 ret->state = WHY_RUNS;
         } else if (cluster_pod_is_refused(pod)) {
                 explain_refused(&explanation);
         } else if (strcmp(pod->phase, "Running") == 0) {
                 explain_running(&explanation);
         } else if (strcmp(pod->phase, "Pending") != 0) {
-                ret->sentence = arena_printf(arena, "%s has ended: %s%s%s", explanation.name, pod->phase,
-                        pod->reason ? ", " : "", pod->reason ? pod->reason : "");
+                why_say(&explanation, NULL, "has ended: %s%s%s", pod->phase, pod->reason ? ", " : "",
+                        pod->reason ? pod->reason : "");
                 ret->said = pod->message;
         } else if (pod->node) {
                 explain_starting(&explanation);
         } else if (pod->is_gated) {
                 ret->state = WHY_GATED;
-                ret->sentence = arena_printf(arena,
-                        "%s waits: it has scheduling gates, so the scheduler does not look at it", explanation.name);
-                ret->todo = "who set spec.schedulingGates has to remove them";
+                why_say(&explanation, "who set spec.schedulingGates has to remove them",
+                        "waits: it has scheduling gates, so the scheduler does not look at it");
         } else {
                 why_explain_waiting(&explanation);
         }

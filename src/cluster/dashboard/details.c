@@ -240,8 +240,7 @@ json_t *dashboard_gpu(const struct cluster_view *view, const struct dashboard_sc
 
         if (!gpu)
                 return NULL;
-        ret = json_object();
-        dashboard_put_text(ret, "node", node->name);
+        ret = json_pack("{s:s}", "node", node->name);
         put_agent_state(ret, node);
         json_object_set_new(ret, "gpu", details_write_gpu(gpu, scope));
         json_object_set_new(ret, "events", write_events(node, gpu, NULL, scope));
@@ -288,14 +287,9 @@ static bool share_is_of(const struct report_share *share, const char *namespace,
 static void details_add_share(json_t *list, const struct cluster_node *node, const struct cluster_place *at,
         const struct dashboard_scope *scope)
 {
-        json_t *row = json_object();
-
-        dashboard_put_text(row, "node", node->name);
-        dashboard_put_text(row, "gpu", at->gpu->uuid);
-        dashboard_put_text(row, "model", at->gpu->model);
-        json_object_set_new(row, "unit", details_write_unit(at->unit, NULL));
-        json_object_set_new(row, "share", details_write_share(at->share, scope));
-        json_array_append_new(list, row);
+        json_array_append_new(list, json_pack("{s:s, s:s*, s:s*, s:o, s:o}", "node", node->name, "gpu", at->gpu->uuid,
+                                            "model", at->gpu->model, "unit", details_write_unit(at->unit, NULL),
+                                            "share", details_write_share(at->share, scope)));
 }
 
 const struct cluster_node *dashboard_node_of_pod(
@@ -330,11 +324,8 @@ json_t *dashboard_pod(
                 json_decref(of_node);
         }
         if (dashboard_scope_sees(scope, namespace) && (waiting || json_array_size(shares) > 0)) {
-                ret = json_object();
-                dashboard_put_text(ret, "namespace", namespace);
-                dashboard_put_text(ret, "name", name);
-                json_object_set(ret, "shares", shares);
-                json_object_set(ret, "events", events);
+                ret = json_pack("{s:s, s:s, s:O, s:O}", "namespace", namespace, "name", name, "shares", shares,
+                        "events", events);
                 if (waiting)
                         json_object_set_new(ret, "waiting", write_waiting(waiting));
         }
