@@ -40,6 +40,14 @@ const char *read_text_or_empty(struct arena *arena, const json_t *object, const 
         return text ? text : "";
 }
 
+const json_t *read_find(const json_t *list, const char *key, const char *text)
+{
+        for (size_t i = 0; text && i < MIN(json_array_size(list), CLUSTER_LOOK); i++)
+                if (text_is_same(object_text(json_array_get(list, i), key, NULL), text))
+                        return json_array_get(list, i);
+        return NULL;
+}
+
 int64_t read_time(const char *text)
 {
         int64_t time;
@@ -177,19 +185,6 @@ static void read_resources(struct cluster_node_object *node, const json_t *objec
         node->resources = found;
 }
 
-static const char *node_read_address(const json_t *object, struct arena *arena)
-{
-        const json_t *list = object_find(object, "status", "addresses", NULL);
-
-        for (size_t i = 0; i < json_array_size(list); i++) {
-                const char *type = object_text(json_array_get(list, i), "type", NULL);
-
-                if (type && strcmp(type, "InternalIP") == 0)
-                        return read_text(arena, json_array_get(list, i), "address");
-        }
-        return NULL;
-}
-
 const struct cluster_node_object *cluster_node_read(const json_t *object, struct arena *arena)
 {
         struct cluster_node_object *node = ARENA_NEW(arena, struct cluster_node_object);
@@ -197,7 +192,8 @@ const struct cluster_node_object *cluster_node_read(const json_t *object, struct
         node->uid = read_cut(arena, object_text(object, "metadata", "uid", NULL));
         node->is_cordoned = json_is_true(object_find(object, "spec", "unschedulable", NULL));
         node->kubelet = read_cut(arena, object_text(object, "status", "nodeInfo", "kubeletVersion", NULL));
-        node->address = node_read_address(object, arena);
+        node->address = read_text(
+                arena, read_find(object_find(object, "status", "addresses", NULL), "type", "InternalIP"), "address");
         node->created = read_time(object_text(object, "metadata", "creationTimestamp", NULL));
         read_labels(node, object, arena);
         read_taints(node, object, arena);

@@ -17,6 +17,7 @@
 #define CLUSTER_TAINTS ((size_t)64)
 #define CLUSTER_CONDITIONS ((size_t)64)
 #define CLUSTER_RESOURCES ((size_t)128)
+#define CLUSTER_LOOK ((size_t)128)  /* items of a list that are looked at for one of them */
 #define CLUSTER_TEXT ((size_t)1024) /* bytes of a message; the rest is cut */
 
 struct cluster_label {
@@ -129,6 +130,9 @@ const char *read_cut(struct arena *arena, const char *text);
 /* The member's text, cut; NULL or "" where it is not a string, or |object| not an object. */
 const char *read_text(struct arena *arena, const json_t *object, const char *key);
 const char *read_text_or_empty(struct arena *arena, const json_t *object, const char *key);
+
+/* The first object of a list whose member |key| is |text|; NULL: none is, or |text| is NULL. */
+const json_t *read_find(const json_t *list, const char *key, const char *text);
 
 /* metav1.Time, "2026-11-22T13:00:00Z", as Unix seconds; 0 for NULL and for any other text. */
 int64_t read_time(const char *text);

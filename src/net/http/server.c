@@ -88,12 +88,6 @@ struct http_request {
 
 /* ---- texts ---- */
 
-struct http_text {
-        char *data;
-        size_t size;
-        unsigned int references;
-};
-
 struct http_text *http_text_new(char *text, size_t size)
 {
         struct http_text *ret = xcalloc(1, sizeof(*ret));
@@ -115,16 +109,6 @@ struct http_text *http_text_unref(struct http_text *text)
                 free(text);
         }
         return NULL;
-}
-
-size_t http_text_size(const struct http_text *text)
-{
-        return text->size;
-}
-
-const char *http_text_data(const struct http_text *text)
-{
-        return text->data;
 }
 
 static void on_text_sent(void *data)

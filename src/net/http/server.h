@@ -26,15 +26,17 @@
 struct http_server;
 struct http_request;
 
-/* A text that several answers share. */
-struct http_text;
+/* A text that several answers share; nobody changes it. */
+struct http_text {
+        char *data;
+        size_t size;
+        unsigned int references;
+};
 
 /* Takes |text|, which is freed with the last reference. */
 struct http_text *http_text_new(char *text, size_t size);
 struct http_text *http_text_ref(struct http_text *text);
 struct http_text *http_text_unref(struct http_text *text); /* accepts NULL, returns NULL */
-size_t http_text_size(const struct http_text *text);
-const char *http_text_data(const struct http_text *text);
 
 struct http_header {
         const char *name; /* NULL ends the list */

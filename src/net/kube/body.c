@@ -33,14 +33,6 @@ static void print_text(struct strbuf *to, const char *at, size_t length)
         strbuf_putc(to, '"');
 }
 
-static void print_integer(struct strbuf *to, const json_t *value)
-{
-        char text[24];
-
-        strbuf_append(
-                to, text, (size_t)snprintf(text, sizeof(text), "%" JSON_INTEGER_FORMAT, json_integer_value(value)));
-}
-
 static void kube_body_print(struct strbuf *to, const json_t *value);
 
 static void print_object(struct strbuf *to, const json_t *value)
@@ -93,8 +85,6 @@ static void kube_body_print(struct strbuf *to, const json_t *value)
                 print_text(to, json_string_value(value), json_string_length(value));
                 break;
         case JSON_INTEGER:
-                print_integer(to, value);
-                break;
         case JSON_REAL:
         case JSON_TRUE:
         case JSON_FALSE:
