@@ -20,14 +20,14 @@ struct cluster_watch {
 };
 
 struct cluster {
-        struct cluster_options options; /* texts are owned */
+        struct cluster_options options;
+        struct arena arena; /* texts of |options| */
         struct cluster_changes changes;
         struct cluster_watch watches[N_CLUSTER_WATCHES];
         struct cluster_nodes nodes;
         struct waiting_pods waiting;
         struct cluster_view view;
-        const struct cluster_node **node_views; /* these three are for |view| */
-        const struct cluster_pod **pod_views;
+        const struct cluster_pod **pod_views; /* this and the next are for |view| */
         const struct error *too_large[N_CLUSTER_WATCHES];
         struct closing closing;
 };
@@ -126,7 +126,7 @@ static bool cluster_is_complete(const struct cluster *cluster)
                 if (cluster->watches[i].watch && !cluster->watches[i].is_settled)
                         return false;
         for (size_t i = 0; i < cluster->nodes.nodes.count; i++)
-                if (cluster_nodes_at(&cluster->nodes, i)->state == CLUSTER_AGENT_ASKED)
+                if (((const struct cluster_node *)cluster->nodes.nodes.items[i])->state == CLUSTER_AGENT_ASKED)
                         return false;
         return true;
 }
@@ -144,15 +144,12 @@ const struct cluster_view *cluster_view(struct cluster *cluster)
         const struct error *several_namespaces = &cluster->nodes.several_namespaces;
 
         view->version = cluster->changes.version;
+        view->nodes = (const struct cluster_node *const *)cluster->nodes.nodes.items;
         view->n_nodes = cluster->nodes.nodes.count;
         view->n_pods = cluster->waiting.pods.count;
-        cluster->node_views = xrealloc(cluster->node_views, (view->n_nodes + 1) * sizeof(*cluster->node_views));
         cluster->pod_views = xrealloc(cluster->pod_views, (view->n_pods + 1) * sizeof(*cluster->pod_views));
-        for (size_t i = 0; i < view->n_nodes; i++)
-                cluster->node_views[i] = cluster_nodes_at(&cluster->nodes, i);
         for (size_t i = 0; i < view->n_pods; i++)
                 cluster->pod_views[i] = waiting_at(&cluster->waiting, i);
-        view->nodes = cluster->node_views;
         view->pods = cluster->pod_views;
         view->more = waiting_count_more(&cluster->waiting, &view->n_more);
         view->n_too_large = 0;
@@ -207,23 +204,16 @@ struct cluster *cluster_start(const struct cluster_options *options)
         struct cluster *cluster = xcalloc(1, sizeof(*cluster));
 
         cluster->options = *options;
-        cluster->options.agent_namespace = xstrdup(options->agent_namespace);
-        cluster->options.agent_selector =
-                xstrdup(options->agent_selector ? options->agent_selector : CLUSTER_AGENT_SELECTOR);
-        cluster->options.pod_namespace = xstrdup(options->pod_namespace);
-        cluster->options.node = xstrdup(options->node);
-        cluster->options.query = xstrdup(options->query);
+        cluster->options.agent_namespace = arena_strdup(&cluster->arena, options->agent_namespace);
+        cluster->options.agent_selector = arena_strdup(
+                &cluster->arena, options->agent_selector ? options->agent_selector : CLUSTER_AGENT_SELECTOR);
+        cluster->options.pod_namespace = arena_strdup(&cluster->arena, options->pod_namespace);
+        cluster->options.node = arena_strdup(&cluster->arena, options->node);
+        cluster->options.query = arena_strdup(&cluster->arena, options->query);
+        if (!options->deadline_ms)
+                cluster->options.deadline_ms = CLUSTER_DEADLINE_MS;
         deferred_init(&cluster->changes.report, kube_client_loop(options->client), options->on_change, options->data);
-        cluster_nodes_init(&cluster->nodes, &cluster->changes,
-                &(struct poll_options){
-                        .client = options->client,
-                        .parallel = CLUSTER_PARALLEL,
-                        .interval_ms = options->interval_ms,
-                        .deadline_ms = options->deadline_ms ? options->deadline_ms : CLUSTER_DEADLINE_MS,
-                        .wait_ms = CLUSTER_WAIT_MS,
-                        .wait_limit_ms = CLUSTER_WAIT_LIMIT_MS,
-                        .query = cluster->options.query,
-                });
+        cluster_nodes_init(&cluster->nodes, &cluster->changes, &cluster->options);
         cluster->waiting = (struct waiting_pods){
                 .client = options->client, .changes = &cluster->changes, .is_one_namespace = options->pod_namespace};
         for (size_t i = 0; i < N_CLUSTER_WATCHES; i++)
@@ -235,12 +225,8 @@ struct cluster *cluster_start(const struct cluster_options *options)
 static void on_cluster_closed(void *data)
 {
         struct cluster *cluster = data;
-        const char *const texts[] = {cluster->options.agent_namespace, cluster->options.agent_selector,
-                cluster->options.pod_namespace, cluster->options.node, cluster->options.query};
 
-        for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
-                free((void *)(uintptr_t)texts[i]);
-        free(cluster->node_views);
+        arena_done(&cluster->arena);
         free(cluster->pod_views);
         free(cluster);
 }

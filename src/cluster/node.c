@@ -4,8 +4,82 @@
 #include <string.h>
 
 #include "base/quantity.h"
-#include "cluster/read.h"
+#include "base/text.h"
 #include "net/kube/object.h"
+
+/* ---- values of API objects ---- */
+
+const char *read_cut(struct arena *arena, const char *text)
+{
+        size_t length = 0;
+        char *copy;
+
+        if (!text)
+                return NULL;
+        while (text[length]) {
+                const size_t step = text_utf8_length(text + length);
+
+                if (length + MAX(step, (size_t)1) > CLUSTER_TEXT)
+                        break;
+                length += MAX(step, (size_t)1);
+        }
+        copy = arena_strndup(arena, text, length);
+        text_clean(copy);
+        return copy;
+}
+
+const char *read_text(struct arena *arena, const json_t *object, const char *key)
+{
+        return read_cut(arena, json_string_value(json_object_get(object, key)));
+}
+
+const char *read_text_or_empty(struct arena *arena, const json_t *object, const char *key)
+{
+        const char *text = read_text(arena, object, key);
+
+        return text ? text : "";
+}
+
+const json_t *read_find(const json_t *list, const char *key, const char *text)
+{
+        for (size_t i = 0; text && i < MIN(json_array_size(list), CLUSTER_LOOK); i++)
+                if (text_is_same(object_text(json_array_get(list, i), key, NULL), text))
+                        return json_array_get(list, i);
+        return NULL;
+}
+
+int64_t read_time(const char *text)
+{
+        int64_t time;
+
+        return object_read_time(text, &time) ? time : 0;
+}
+
+bool read_is_device_resource(const char *name)
+{
+        static const char own[] = "kubernetes.io";
+        const char *slash = strchr(name, '/');
+        size_t length;
+
+        if (!slash)
+                return false;
+        if (text_starts_with(name, "deviceclass.resource.kubernetes.io/"))
+                return true;
+        length = (size_t)(slash - name);
+        if (length < strlen(own) || strncmp(slash - strlen(own), own, strlen(own)) != 0)
+                return true;
+        return length > strlen(own) && slash[-(ptrdiff_t)strlen(own) - 1] != '.';
+}
+
+char *read_key(const json_t *object)
+{
+        const char *name = object_text(object, "metadata", "name", NULL);
+        const char *namespace = object_text(object, "metadata", "namespace", NULL);
+
+        return name && namespace ? xasprintf("%s/%s", namespace, name) : NULL;
+}
+
+/* ---- the Node object ---- */
 
 const char *cluster_agent_state_name(enum cluster_agent_state state)
 {
@@ -111,19 +185,6 @@ static void read_resources(struct cluster_node_object *node, const json_t *objec
         node->resources = found;
 }
 
-static const char *node_read_address(const json_t *object, struct arena *arena)
-{
-        const json_t *list = object_find(object, "status", "addresses", NULL);
-
-        for (size_t i = 0; i < json_array_size(list); i++) {
-                const char *type = object_text(json_array_get(list, i), "type", NULL);
-
-                if (type && strcmp(type, "InternalIP") == 0)
-                        return read_text(arena, json_array_get(list, i), "address");
-        }
-        return NULL;
-}
-
 const struct cluster_node_object *cluster_node_read(const json_t *object, struct arena *arena)
 {
         struct cluster_node_object *node = ARENA_NEW(arena, struct cluster_node_object);
@@ -131,7 +192,8 @@ const struct cluster_node_object *cluster_node_read(const json_t *object, struct
         node->uid = read_cut(arena, object_text(object, "metadata", "uid", NULL));
         node->is_cordoned = json_is_true(object_find(object, "spec", "unschedulable", NULL));
         node->kubelet = read_cut(arena, object_text(object, "status", "nodeInfo", "kubeletVersion", NULL));
-        node->address = node_read_address(object, arena);
+        node->address = read_text(
+                arena, read_find(object_find(object, "status", "addresses", NULL), "type", "InternalIP"), "address");
         node->created = read_time(object_text(object, "metadata", "creationTimestamp", NULL));
         read_labels(node, object, arena);
         read_taints(node, object, arena);
@@ -164,4 +226,28 @@ const struct cluster_condition *cluster_node_condition(const struct cluster_node
                 if (strcmp(node->object->conditions[i].type, type) == 0)
                         return &node->object->conditions[i];
         return NULL;
+}
+
+/* ---- what the page says ---- */
+
+bool cluster_next_unit(const struct node_page *page, struct cluster_place *place)
+{
+        for (; page && place->n_gpus < page->n_gpus; place->n_gpus++, place->n_units = 0) {
+                place->gpu = &page->gpus[place->n_gpus];
+                if (place->n_units < place->gpu->n_units) {
+                        place->unit = &place->gpu->units[place->n_units++];
+                        place->n_shares = 0;
+                        return true;
+                }
+        }
+        return false;
+}
+
+bool cluster_next_share(const struct node_page *page, struct cluster_place *place)
+{
+        while (!place->unit || place->n_shares == place->unit->n_shares)
+                if (!cluster_next_unit(page, place))
+                        return false;
+        place->share = &place->unit->shares[place->n_shares++];
+        return true;
 }

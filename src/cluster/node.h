@@ -1,6 +1,7 @@
 /*
  * A node of the cluster: what is known of its Node object, of its agent, and of its GPUs. Reading the Node object is
- * pure.
+ * pure, and so is reading the values of other API objects, as they are kept: in an arena, cut to a bound, and clean
+ * (base/text.h), since they are shown in terminals.
  */
 #pragma once
 
@@ -16,6 +17,7 @@
 #define CLUSTER_TAINTS ((size_t)64)
 #define CLUSTER_CONDITIONS ((size_t)64)
 #define CLUSTER_RESOURCES ((size_t)128)
+#define CLUSTER_LOOK ((size_t)128)  /* items of a list that are looked at for one of them */
 #define CLUSTER_TEXT ((size_t)1024) /* bytes of a message; the rest is cut */
 
 struct cluster_label {
@@ -105,3 +107,41 @@ const struct cluster_node_object *cluster_node_read(const json_t *object, struct
 const char *cluster_node_label(const struct cluster_node *node, const char *key); /* NULL: none */
 const struct cluster_resource *cluster_node_resource(const struct cluster_node *node, const char *name);
 const struct cluster_condition *cluster_node_condition(const struct cluster_node *node, const char *type);
+
+/* A place on the page of a node, for going through its units or their shares; zeroed at first. */
+struct cluster_place {
+        const struct report_gpu *gpu;
+        const struct report_unit *unit;
+        const struct report_share *share;
+        size_t n_gpus; /* those that are done; private, like the next two */
+        size_t n_units;
+        size_t n_shares;
+};
+
+/* The next one; false: there is none. |page| may be NULL. */
+bool cluster_next_unit(const struct node_page *page, struct cluster_place *place);
+bool cluster_next_share(const struct node_page *page, struct cluster_place *place);
+
+/* ---- values of API objects ---- */
+
+/* NULL stays NULL. Cleaned; at most CLUSTER_TEXT bytes, cut between characters. */
+const char *read_cut(struct arena *arena, const char *text);
+
+/* The member's text, cut; NULL or "" where it is not a string, or |object| not an object. */
+const char *read_text(struct arena *arena, const json_t *object, const char *key);
+const char *read_text_or_empty(struct arena *arena, const json_t *object, const char *key);
+
+/* The first object of a list whose member |key| is |text|; NULL: none is, or |text| is NULL. */
+const json_t *read_find(const json_t *list, const char *key, const char *text);
+
+/* metav1.Time, "2026-11-22T13:00:00Z", as Unix seconds; 0 for NULL and for any other text. */
+int64_t read_time(const char *text);
+
+/*
+ * Whether devices can be counted by it: its domain is not Kubernetes' own, as in "nvidia.com/gpu", or it stands for a
+ * device class ("deviceclass.resource.kubernetes.io/gpu").
+ */
+bool read_is_device_resource(const char *name);
+
+/* "namespace/name" of an object, for the caller to free; NULL: it lacks one of them. */
+char *read_key(const json_t *object);

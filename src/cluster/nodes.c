@@ -8,16 +8,16 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/backoff.h"
+#include "base/list.h"
 #include "base/text.h"
-#include "cluster/cluster.h"
-#include "cluster/pod.h"
-#include "cluster/read.h"
 #include "net/kube/object.h"
+
+#define DUE_NEVER UINT64_MAX
 
 /* An item of a sorted array begins with its key. */
 struct node_entry {
-        char *name;
-        struct cluster_node view;
+        struct cluster_node view; /* its name is owned */
         struct cluster_nodes *nodes;
         struct arena object_arena;
         struct arena page_arena;
@@ -25,7 +25,9 @@ struct node_entry {
         struct list agents; /* struct agent_pod; usually one */
         char *path;         /* what is asked; NULL: nothing is */
         char *reason;
-        struct poll_turn turn;
+        struct kube_call *call; /* NULL: it is not asked now */
+        uint64_t due_ms;        /* on the loop's clock; DUE_NEVER */
+        struct backoff backoff;
 };
 
 struct agent_pod {
@@ -36,12 +38,194 @@ struct agent_pod {
         struct node_entry *entry;
 };
 
-/* ---- nodes ---- */
+/* ---- what agents answer ---- */
 
 static void node_entry_changed(struct node_entry *entry)
 {
         entry->view.version = cluster_changes_count(entry->nodes->changes);
 }
+
+/* |reason| may be of a peer: it is shown in terminals, and put into JSON. */
+static void node_entry_set_state(struct node_entry *entry, enum cluster_agent_state state, const char *reason)
+{
+        char *copy = xstrdup(reason);
+
+        if (copy)
+                text_clean(copy);
+        if (entry->view.state != state || !entry->view.since)
+                entry->view.since = (int64_t)time(NULL);
+        entry->view.state = state;
+        free(entry->reason);
+        entry->view.reason = entry->reason = copy;
+        node_entry_changed(entry);
+}
+
+/* The API server's own refusals are Status objects, what an agent answers is not. */
+static bool is_of_agent(const struct kube_answer *answer)
+{
+        return answer->status != 0 && !text_is_same(object_text(answer->object, "kind", NULL), "Status");
+}
+
+static void node_entry_note_failure(struct node_entry *entry, const struct kube_answer *answer)
+{
+        _free_ char *reason = NULL;
+
+        if (is_of_agent(answer) && answer->status == 404) {
+                node_entry_set_state(
+                        entry, CLUSTER_AGENT_TOO_OLD, "it serves no page /node (404): its version is too old");
+                return;
+        }
+        if (is_of_agent(answer) && answer->status == 401)
+                reason = xstrdup(
+                        "it asks for a token (401), and the API server passes none on: --metrics-authorization");
+        else if (is_of_agent(answer) && answer->status == 403)
+                reason = xstrdup("its page is for clients on the node itself (403): metrics.nodePage: open in the "
+                                 "chart, or --metrics-node-page=open, opens it");
+        else if (is_of_agent(answer))
+                reason = xasprintf(
+                        "it answers with status %u: %.200s", answer->status, answer->text ? answer->text : "");
+        else
+                reason = xstrdup(answer->error->text);
+        node_entry_set_state(entry, CLUSTER_AGENT_SILENT, reason);
+}
+
+/* True: it was answered well. */
+static bool node_entry_take_answer(struct node_entry *entry, const struct kube_answer *answer)
+{
+        struct arena arena = ARENA_INIT;
+        struct node_page page;
+        struct error err;
+
+        if (answer->error) {
+                node_entry_note_failure(entry, answer);
+                return false;
+        }
+        if (node_page_read(&page, &arena, answer->text, answer->size, &err) < 0) {
+                arena_done(&arena);
+                node_entry_set_state(entry, CLUSTER_AGENT_SILENT, err.text);
+                return false;
+        }
+        arena_done(&entry->page_arena);
+        entry->page_arena = arena;
+        entry->page = page;
+        entry->view.page = &entry->page;
+        entry->view.page_time = (int64_t)time(NULL);
+        node_entry_set_state(entry, CLUSTER_AGENT_ANSWERS, NULL);
+        return true;
+}
+
+/* ---- when agents are asked ---- */
+
+static void nodes_ask_due(struct cluster_nodes *nodes);
+
+static void on_nodes_timer(uv_timer_t *timer)
+{
+        nodes_ask_due(container_of(timer, struct cluster_nodes, timer));
+}
+
+/*
+ * By the timer, so that who adds many in one turn of the loop is not called back, and the first are not asked before
+ * the others.
+ */
+static void nodes_wake(struct cluster_nodes *nodes)
+{
+        uv_timer_start(&nodes->timer, on_nodes_timer, 0, 0);
+}
+
+/* Up to a tenth of the interval earlier, so that agents whose turns came together do not stay together. */
+static void node_entry_rest(struct node_entry *entry, bool is_good)
+{
+        const uint64_t interval_ms = entry->nodes->options->interval_ms;
+        const uint64_t now = uv_now(entry->nodes->timer.loop);
+
+        if (interval_ms == 0) {
+                entry->due_ms = DUE_NEVER;
+        } else if (is_good) {
+                entry->backoff.failures = 0;
+                entry->due_ms = now + interval_ms - backoff_random() % (interval_ms / 10 + 1);
+        } else {
+                entry->due_ms = now + MAX(backoff_next(&entry->backoff, 0, backoff_random()), interval_ms / 2);
+        }
+}
+
+static void nodes_on_answer(const struct kube_answer *answer, void *data)
+{
+        struct node_entry *entry = data;
+
+        entry->call = NULL;
+        entry->nodes->n_asked--;
+        node_entry_rest(entry, node_entry_take_answer(entry, answer));
+        nodes_ask_due(entry->nodes);
+}
+
+static void node_entry_ask(struct node_entry *entry)
+{
+        const struct cluster_options *options = entry->nodes->options;
+
+        entry->nodes->n_asked++;
+        entry->call = kube_client_send(options->client, &(struct kube_request){.method = KUBE_GET,
+                                                                .path = entry->path,
+                                                                .query = options->query,
+                                                                .is_text = true,
+                                                                .timeout_ms = options->deadline_ms,
+                                                                .done = nodes_on_answer,
+                                                                .data = entry});
+}
+
+/* Whose agent is due first, among those that are not asked now; NULL: none ever is. */
+static struct node_entry *nodes_find_next(const struct cluster_nodes *nodes)
+{
+        struct node_entry *next = NULL;
+
+        for (size_t i = 0; i < nodes->nodes.count; i++) {
+                struct node_entry *entry = nodes->nodes.items[i];
+
+                if (entry->path && !entry->call && entry->due_ms != DUE_NEVER &&
+                        (!next || entry->due_ms < next->due_ms))
+                        next = entry;
+        }
+        return next;
+}
+
+static void nodes_ask_due(struct cluster_nodes *nodes)
+{
+        const uint64_t now = uv_now(nodes->timer.loop);
+        struct node_entry *entry;
+
+        uv_timer_stop(&nodes->timer);
+        while (nodes->n_asked < CLUSTER_PARALLEL && (entry = nodes_find_next(nodes))) {
+                if (entry->due_ms > now) {
+                        uv_timer_start(&nodes->timer, on_nodes_timer, entry->due_ms - now + 1, 0);
+                        break;
+                }
+                node_entry_ask(entry);
+        }
+}
+
+static void node_entry_stop_asking(struct node_entry *entry)
+{
+        if (entry->call) {
+                entry->call = kube_call_cancel(entry->call);
+                entry->nodes->n_asked--;
+        }
+        if (entry->path)
+                nodes_wake(entry->nodes);
+        free(entry->path);
+        entry->path = NULL;
+}
+
+/* Takes |path|, which is asked at once. */
+static void node_entry_start_asking(struct node_entry *entry, char *path)
+{
+        node_entry_stop_asking(entry);
+        entry->path = path;
+        entry->due_ms = uv_now(entry->nodes->timer.loop);
+        entry->backoff = (struct backoff){.least_ms = CLUSTER_WAIT_MS, .most_ms = CLUSTER_WAIT_LIMIT_MS};
+        nodes_wake(entry->nodes);
+        node_entry_set_state(entry, CLUSTER_AGENT_ASKED, NULL);
+}
+
+/* ---- nodes ---- */
 
 static struct node_entry *node_entry_get(struct cluster_nodes *nodes, const char *name)
 {
@@ -52,7 +236,7 @@ static struct node_entry *node_entry_get(struct cluster_nodes *nodes, const char
                 return entry;
         entry = xcalloc(1, sizeof(*entry));
         entry->nodes = nodes;
-        entry->view.name = entry->name = xstrdup(name);
+        entry->view.name = xstrdup(name);
         list_init(&entry->agents);
         sorted_insert(&nodes->nodes, at, entry);
         return entry;
@@ -60,12 +244,11 @@ static struct node_entry *node_entry_get(struct cluster_nodes *nodes, const char
 
 static void node_entry_free(struct node_entry *entry)
 {
-        poll_remove(&entry->turn);
+        node_entry_stop_asking(entry);
         arena_done(&entry->object_arena);
         arena_done(&entry->page_arena);
-        free(entry->path);
         free(entry->reason);
-        free(entry->name);
+        free((void *)(uintptr_t)entry->view.name);
         free(entry);
 }
 
@@ -75,7 +258,7 @@ static void node_entry_release(struct node_entry *entry)
 
         if (entry->view.object || !list_is_empty(&entry->agents))
                 return;
-        sorted_remove(&nodes->nodes, entry->name);
+        sorted_remove(&nodes->nodes, entry->view.name);
         node_entry_free(entry);
         cluster_changes_count(nodes->changes);
 }
@@ -95,21 +278,6 @@ void cluster_nodes_on_node(struct cluster_nodes *nodes, enum kube_change change,
 }
 
 /* ---- the agent of a node ---- */
-
-/* |reason| may be of a peer: it is shown in terminals, and put into JSON. */
-static void node_entry_set_state(struct node_entry *entry, enum cluster_agent_state state, const char *reason)
-{
-        char *copy = xstrdup(reason);
-
-        if (copy)
-                text_clean(copy);
-        if (entry->view.state != state || !entry->view.since)
-                entry->view.since = (int64_t)time(NULL);
-        entry->view.state = state;
-        free(entry->reason);
-        entry->view.reason = entry->reason = copy;
-        node_entry_changed(entry);
-}
 
 /* While one pod replaces another, both are there: better is the one that can be asked, that is ready, that is newer. */
 static bool nodes_is_better(const struct cluster_agent *a, const struct cluster_agent *b)
@@ -132,13 +300,6 @@ static const struct cluster_agent *best_agent(const struct node_entry *entry)
                         best = agent;
         }
         return best;
-}
-
-static void node_entry_stop_asking(struct node_entry *entry)
-{
-        poll_remove(&entry->turn);
-        free(entry->path);
-        entry->path = NULL;
 }
 
 static void node_entry_forget_page(struct node_entry *entry)
@@ -176,10 +337,7 @@ static void node_entry_choose_agent(struct node_entry *entry)
                 free(path);
                 return;
         }
-        node_entry_stop_asking(entry);
-        entry->path = path;
-        poll_add(&entry->nodes->poll, &entry->turn);
-        node_entry_set_state(entry, CLUSTER_AGENT_ASKED, NULL);
+        node_entry_start_asking(entry, path);
 }
 
 static void agent_pod_free(struct agent_pod *pod)
@@ -210,7 +368,7 @@ static void add_agent(struct cluster_nodes *nodes, struct agent_pod *pod)
         size_t at;
 
         old = sorted_find(&nodes->agents, pod->key, NULL);
-        if (old && strcmp(old->entry->name, pod->agent->node) != 0) { /* another pod of the same name */
+        if (old && strcmp(old->entry->view.name, pod->agent->node) != 0) { /* another pod of the same name */
                 remove_agent(nodes, pod->key);
                 old = NULL;
         }
@@ -278,89 +436,22 @@ void cluster_nodes_on_agent(struct cluster_nodes *nodes, enum kube_change change
         check_namespaces(nodes);
 }
 
-/* ---- what agents answer ---- */
-
-static char *nodes_question(struct poll_turn *turn, void *data UNUSED)
-{
-        return xstrdup(container_of(turn, struct node_entry, turn)->path);
-}
-
-/* The API server's own refusals are Status objects, what an agent answers is not. */
-static bool is_of_agent(const struct kube_answer *answer)
-{
-        return answer->status != 0 && !text_is_same(object_text(answer->object, "kind", NULL), "Status");
-}
-
-static bool nodes_note_failure(struct node_entry *entry, const struct kube_answer *answer)
-{
-        _free_ char *reason = NULL;
-
-        if (is_of_agent(answer) && answer->status == 404) {
-                node_entry_set_state(
-                        entry, CLUSTER_AGENT_TOO_OLD, "it serves no page /node (404): its version is too old");
-                return false;
-        }
-        if (is_of_agent(answer) && answer->status == 401)
-                reason = xstrdup(
-                        "it asks for a token (401), and the API server passes none on: --metrics-authorization");
-        else if (is_of_agent(answer) && answer->status == 403)
-                reason = xstrdup("its page is for clients on the node itself (403): metrics.nodePage: open in the "
-                                 "chart, or --metrics-node-page=open, opens it");
-        else if (is_of_agent(answer))
-                reason = xasprintf(
-                        "it answers with status %u: %.200s", answer->status, answer->text ? answer->text : "");
-        else
-                reason = xstrdup(answer->error->text);
-        node_entry_set_state(entry, CLUSTER_AGENT_SILENT, reason);
-        return false;
-}
-
-static bool nodes_on_agent_answer(struct poll_turn *turn, const struct kube_answer *answer, void *data UNUSED)
-{
-        struct node_entry *entry = container_of(turn, struct node_entry, turn);
-        struct arena arena = ARENA_INIT;
-        struct node_page page;
-        struct error err;
-
-        if (answer->error)
-                return nodes_note_failure(entry, answer);
-        if (node_page_read(&page, &arena, answer->text, answer->size, &err) < 0) {
-                arena_done(&arena);
-                node_entry_set_state(entry, CLUSTER_AGENT_SILENT, err.text);
-                return false;
-        }
-        arena_done(&entry->page_arena);
-        entry->page_arena = arena;
-        entry->page = page;
-        entry->view.page = &entry->page;
-        entry->view.page_time = (int64_t)time(NULL);
-        node_entry_set_state(entry, CLUSTER_AGENT_ANSWERS, NULL);
-        return true;
-}
-
-const struct cluster_node *cluster_nodes_at(const struct cluster_nodes *nodes, size_t at)
-{
-        return &((const struct node_entry *)nodes->nodes.items[at])->view;
-}
+/* ---- start and end ---- */
 
 void cluster_nodes_init(
-        struct cluster_nodes *nodes, struct cluster_changes *changes, const struct poll_options *options)
+        struct cluster_nodes *nodes, struct cluster_changes *changes, const struct cluster_options *options)
 {
-        struct poll_options complete = *options;
-
-        *nodes = (struct cluster_nodes){.changes = changes};
-        complete.path = nodes_question;
-        complete.on_answer = nodes_on_agent_answer;
-        poll_init(&nodes->poll, &complete);
+        *nodes = (struct cluster_nodes){.changes = changes, .options = options};
+        uv_timer_init(kube_client_loop(options->client), &nodes->timer);
 }
 
 void cluster_nodes_close(struct cluster_nodes *nodes, struct closing *closing)
 {
-        poll_close(&nodes->poll, closing);
         for (size_t i = 0; i < nodes->agents.count; i++)
                 agent_pod_free(nodes->agents.items[i]);
         for (size_t i = 0; i < nodes->nodes.count; i++)
                 node_entry_free(nodes->nodes.items[i]);
         sorted_done(&nodes->agents);
         sorted_done(&nodes->nodes);
+        closing_close(closing, &nodes->timer);
 }

@@ -1,34 +1,51 @@
 /*
  * The nodes of a cluster, the agent of each, and what that answers: the part of struct cluster that follows Node
  * objects and the agents' pods, and asks the agents. It knows no watch: objects are given to it.
+ *
+ * Agents are asked in turn, at most CLUSTER_PARALLEL at a time, those that are due longest first:
+ *
+ *     resting ──due──► waiting for a place ──► asked ──answer or deadline──► resting, until the interval or the back-off is over
  */
 #pragma once
 
 #include <jansson.h>
+#include <uv.h>
 
 #include "base/error.h"
-#include "cluster/changes.h"
-#include "cluster/node.h"
-#include "cluster/poll.h"
+#include "base/io/deferred.h"
+#include "cluster/cluster.h"
 #include "cluster/sorted.h"
 #include "net/kube/watch.h"
 
-struct cluster_nodes {
-        struct sorted nodes;             /* by name; private, as |agents| */
-        struct sorted agents;            /* the agents' pods, by "namespace/name" */
-        struct error several_namespaces; /* the agents' pods are in several namespaces; kind ERROR_NONE: they are not */
-        struct poll poll;
-        struct cluster_changes *changes;
+/* How often what a cluster's view shows has changed. The objects that make up the view share it. */
+struct cluster_changes {
+        uint64_t version;       /* of the view; grows with each change */
+        struct deferred report; /* calls the owner of the cluster at the end of the turn, if it has a callback */
 };
 
-/* Sets |path|, |on_answer| and |data| of a copy of |options|. */
+/* Something in the view has changed: its new version. */
+static inline uint64_t cluster_changes_count(struct cluster_changes *changes)
+{
+        if (changes->report.run)
+                deferred_schedule(&changes->report);
+        return ++changes->version;
+}
+
+struct cluster_nodes {
+        struct sorted nodes;  /* of struct cluster_node, by name */
+        struct sorted agents; /* the agents' pods, by "namespace/name"; private, as all that follows the error */
+        struct error several_namespaces; /* the agents' pods are in several namespaces; kind ERROR_NONE: they are not */
+        struct cluster_changes *changes;
+        const struct cluster_options *options;
+        unsigned int n_asked;
+        uv_timer_t timer; /* until the next agent is due */
+};
+
+/* |options| and |changes| outlive it. */
 void cluster_nodes_init(
-        struct cluster_nodes *nodes, struct cluster_changes *changes, const struct poll_options *options);
+        struct cluster_nodes *nodes, struct cluster_changes *changes, const struct cluster_options *options);
 void cluster_nodes_close(struct cluster_nodes *nodes, struct closing *closing);
 
 /* A Node object; a pod of an agent. */
 void cluster_nodes_on_node(struct cluster_nodes *nodes, enum kube_change change, const json_t *object);
 void cluster_nodes_on_agent(struct cluster_nodes *nodes, enum kube_change change, const json_t *object);
-
-/* |at| is less than nodes->nodes.count. */
-const struct cluster_node *cluster_nodes_at(const struct cluster_nodes *nodes, size_t at);

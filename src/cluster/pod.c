@@ -5,33 +5,31 @@
 
 #include "base/quantity.h"
 #include "base/text.h"
-#include "cluster/read.h"
 #include "net/kube/object.h"
 
 /* ---- what a pod asks for ---- */
 
-struct tally {
-        const char *resource;
-        uint64_t stays;   /* of the containers that run together: all but init containers that end */
-        uint64_t peak;    /* the most at a time while init containers run */
-        uint64_t largest; /* of one container */
-};
-
+/*
+ * A request's |count| is that of the containers that run together: all but init containers that end. While those run,
+ * it is |peaks| at most.
+ */
 struct tallies {
-        struct tally items[CLUSTER_RESOURCES];
+        struct cluster_request items[CLUSTER_RESOURCES];
+        uint64_t peaks[CLUSTER_RESOURCES];
         size_t count;
         struct arena *arena;
 };
 
-static struct tally *find_tally(struct tallies *tallies, const char *name)
+/* Its position; CLUSTER_RESOURCES: there is no room for it. */
+static size_t find_tally(struct tallies *tallies, const char *name)
 {
         for (size_t i = 0; i < tallies->count; i++)
                 if (strcmp(tallies->items[i].resource, name) == 0)
-                        return &tallies->items[i];
+                        return i;
         if (tallies->count == CLUSTER_RESOURCES)
-                return NULL;
-        tallies->items[tallies->count] = (struct tally){.resource = read_cut(tallies->arena, name)};
-        return &tallies->items[tallies->count++];
+                return CLUSTER_RESOURCES;
+        tallies->items[tallies->count].resource = read_cut(tallies->arena, name);
+        return tallies->count++;
 }
 
 /* Requests and limits of such resources are equal, and one may be left out. */
@@ -50,21 +48,23 @@ static void add_container(struct tallies *tallies, const json_t *container, bool
 
         json_object_foreach(counts_of(container), name, value)
         {
-                struct tally *tally;
+                struct cluster_request *request;
                 uint64_t count;
+                size_t at;
 
                 if (!read_is_device_resource(name) || !json_is_string(value) ||
                         !quantity_value(json_string_value(value), &count) || count == 0)
                         continue;
-                tally = find_tally(tallies, name);
-                if (!tally)
+                at = find_tally(tallies, name);
+                if (at == CLUSTER_RESOURCES)
                         continue;
+                request = &tallies->items[at];
                 count = MIN(count, UINT32_MAX);
-                tally->largest = MAX(tally->largest, count);
+                request->largest = MAX(request->largest, count);
                 if (ends)
-                        tally->peak = MAX(tally->peak, tally->stays + count);
+                        tallies->peaks[at] = MAX(tallies->peaks[at], request->count + count);
                 else
-                        tally->stays += count;
+                        request->count += count;
         }
 }
 
@@ -89,10 +89,10 @@ static void read_requests(struct cluster_pod *pod, const json_t *object, struct 
         pod_add_containers(&tallies, object, "initContainers"); /* in their order, before the others */
         pod_add_containers(&tallies, object, "containers");
         found = ARENA_ARRAY(arena, struct cluster_request, tallies.count);
-        for (size_t i = 0; i < tallies.count; i++)
-                found[i] = (struct cluster_request){.resource = tallies.items[i].resource,
-                        .count = MAX(tallies.items[i].stays, tallies.items[i].peak),
-                        .largest = tallies.items[i].largest};
+        for (size_t i = 0; i < tallies.count; i++) {
+                found[i] = tallies.items[i];
+                found[i].count = MAX(found[i].count, tallies.peaks[i]);
+        }
         if (tallies.count > 0)
                 qsort(found, tallies.count, sizeof(*found), compare_requests);
         pod->requests = found;
@@ -103,15 +103,9 @@ static void read_requests(struct cluster_pod *pod, const json_t *object, struct 
 static const char *claim_object(const json_t *pod, const json_t *claim, struct arena *arena)
 {
         const json_t *statuses = object_find(pod, "status", "resourceClaimStatuses", NULL);
-        const char *name = object_text(claim, "name", NULL);
+        const json_t *status = read_find(statuses, "name", object_text(claim, "name", NULL));
 
-        for (size_t i = 0; i < MIN(json_array_size(statuses), CLUSTER_CLAIMS); i++) {
-                const json_t *status = json_array_get(statuses, i);
-
-                if (name && text_is_same(object_text(status, "name", NULL), name))
-                        return read_text(arena, status, "resourceClaimName");
-        }
-        return read_text(arena, claim, "resourceClaimName");
+        return read_text(arena, status ? status : claim, "resourceClaimName");
 }
 
 static void read_claims(struct cluster_pod *pod, const json_t *object, struct arena *arena)
@@ -128,16 +122,6 @@ static void read_claims(struct cluster_pod *pod, const json_t *object, struct ar
 }
 
 /* ---- what became of it ---- */
-
-static const json_t *pod_find_condition(const json_t *object, const char *type)
-{
-        const json_t *list = object_find(object, "status", "conditions", NULL);
-
-        for (size_t i = 0; i < MIN(json_array_size(list), CLUSTER_CONDITIONS); i++)
-                if (text_is_same(object_text(json_array_get(list, i), "type", NULL), type))
-                        return json_array_get(list, i);
-        return NULL;
-}
 
 static const char *pod_owner_of(const json_t *object, struct arena *arena)
 {
@@ -157,7 +141,7 @@ const struct cluster_pod *cluster_pod_read(const json_t *object, struct arena *a
 {
         struct cluster_pod *pod = ARENA_NEW(arena, struct cluster_pod);
         const json_t *status = json_object_get(object, "status");
-        const json_t *scheduled = pod_find_condition(object, "PodScheduled");
+        const json_t *scheduled = read_find(json_object_get(status, "conditions"), "type", "PodScheduled");
 
         read_requests(pod, object, arena);
         read_claims(pod, object, arena);
@@ -217,16 +201,6 @@ static const json_t *find_metrics_port(const json_t *object, const json_t **ret_
         return NULL;
 }
 
-static const json_t *container_status(const json_t *object, const char *name)
-{
-        const json_t *list = object_find(object, "status", "containerStatuses", NULL);
-
-        for (size_t i = 0; i < MIN(json_array_size(list), CLUSTER_CONTAINERS); i++)
-                if (name && text_is_same(object_text(json_array_get(list, i), "name", NULL), name))
-                        return json_array_get(list, i);
-        return NULL;
-}
-
 /* Why a pod whose container does not run does not answer. */
 static const char *pod_trouble_of(const json_t *object, const json_t *status, struct arena *arena)
 {
@@ -252,7 +226,8 @@ const struct cluster_agent *cluster_agent_read(const json_t *object, struct aren
         const char *node = object_text(object, "spec", "nodeName", NULL);
         const json_t *container = json_array_get(object_find(object, "spec", "containers", NULL), 0);
         const json_t *port = find_metrics_port(object, &container);
-        const json_t *status = container_status(object, object_text(container, "name", NULL));
+        const json_t *status = read_find(
+                object_find(object, "status", "containerStatuses", NULL), "name", object_text(container, "name", NULL));
         const json_int_t number = json_integer_value(json_object_get(port, "containerPort"));
 
         if (!node || !*node || json_object_get(metadata, "deletionTimestamp"))

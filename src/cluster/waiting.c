@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "cluster/read.h"
 #include "net/kube/object.h"
 
 /* An item of a sorted array begins with its key. */
@@ -61,10 +60,7 @@ const struct cluster_more *waiting_count_more(struct waiting_pods *waiting, size
         size_t count = 0;
 
         arena_done(&waiting->more_arena);
-        for (size_t at = 0; at < more->count; at = end_of_namespace(more, key_at(more, at)))
-                count++;
-        found = ARENA_ARRAY(&waiting->more_arena, struct cluster_more, count);
-        count = 0;
+        found = ARENA_ARRAY(&waiting->more_arena, struct cluster_more, more->count);
         for (size_t at = 0, end; at < more->count; at = end) {
                 const char *key = key_at(more, at);
 

@@ -7,9 +7,7 @@
 
 #include <jansson.h>
 
-#include "cluster/changes.h"
-#include "cluster/cluster.h"
-#include "cluster/sorted.h"
+#include "cluster/nodes.h"
 #include "net/kube/list.h"
 #include "net/kube/watch.h"
 

@@ -2,13 +2,11 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "base/strbuf.h"
 #include "base/text.h"
-#include "cluster/read.h"
-#include "cluster/why_finding.h"
-#include "cluster/why_refused.h"
 #include "net/kube/object.h"
 
 struct explanation {
@@ -17,10 +15,7 @@ struct explanation {
         const struct why_input *input;
         const struct cluster_pod *pod;
         const char *name;             /* "team-a/train-0" */
-        struct why_finding *findings; /* of the nodes that have what it asks for */
-        const struct cluster_node **nodes;
-        size_t n_nodes;
-        size_t counts[N_WHY_CLASSES];
+        size_t counts[N_WHY_CLASSES]; /* of |why->nodes| */
 };
 
 const char *why_state_name(enum why_state state)
@@ -45,6 +40,21 @@ static const char *why_take(struct arena *arena, struct strbuf *text)
 
         strbuf_done(text);
         return copy;
+}
+
+/* The sentence is the pod's name and |format|; |todo| may be NULL. */
+static void why_say(const struct explanation *explanation, const char *todo, const char *format, ...) PRINTF_LIKE(3, 4);
+
+static void why_say(const struct explanation *explanation, const char *todo, const char *format, ...)
+{
+        const char *text;
+        va_list args;
+
+        va_start(args, format);
+        text = arena_vprintf(explanation->arena, format, args);
+        va_end(args);
+        explanation->why->sentence = arena_printf(explanation->arena, "%s %s", explanation->name, text);
+        explanation->why->todo = todo;
 }
 
 /* "12 nvidia.com/gpu.shared and 1 nvidia.com/gpu", "the claim p-gpu" */
@@ -88,44 +98,39 @@ static const char *newest_warning(const struct explanation *explanation, const c
 static void find_reasons(struct explanation *explanation)
 {
         const struct cluster_view *view = explanation->input->view;
-        struct why_node *shown;
+        struct why *why = explanation->why;
+        struct why_finding *findings = ARENA_ARRAY(explanation->arena, struct why_finding, view->n_nodes);
 
-        explanation->nodes = ARENA_ARRAY(explanation->arena, const struct cluster_node *, view->n_nodes);
-        explanation->findings = ARENA_ARRAY(explanation->arena, struct why_finding, view->n_nodes);
         for (size_t i = 0; i < view->n_nodes; i++) {
-                struct why_finding *finding = &explanation->findings[explanation->n_nodes];
+                struct why_finding *finding = &findings[why->n_nodes];
 
                 if (!why_has_any(explanation->pod, view->nodes[i]))
                         continue;
                 why_find(finding, explanation->arena, explanation->input->pod, explanation->pod, view->nodes[i]);
                 explanation->counts[finding->class]++;
-                explanation->nodes[explanation->n_nodes++] = view->nodes[i];
+                why->n_nodes++;
         }
-        shown = ARENA_ARRAY(explanation->arena, struct why_node, explanation->n_nodes);
-        for (size_t i = 0; i < explanation->n_nodes; i++)
-                shown[i] = (struct why_node){.name = explanation->nodes[i]->name,
-                        .reason = explanation->findings[i].reason,
-                        .has_room = explanation->findings[i].class == WHY_HAS_ROOM};
-        explanation->why->nodes = shown;
-        explanation->why->n_nodes = explanation->n_nodes;
+        why->nodes = findings;
 }
 
 static uint64_t greatest(const struct explanation *explanation, enum why_class class)
 {
         uint64_t most = 0;
 
-        for (size_t i = 0; i < explanation->n_nodes; i++)
-                if (explanation->findings[i].class == class)
-                        most = MAX(most, explanation->findings[i].most);
+        for (size_t i = 0; i < explanation->why->n_nodes; i++)
+                if (explanation->why->nodes[i].class == class)
+                        most = MAX(most, explanation->why->nodes[i].most);
         return most;
 }
 
+/* There is one. */
 static const struct why_finding *why_first_of(const struct explanation *explanation, enum why_class class)
 {
-        for (size_t i = 0; i < explanation->n_nodes; i++)
-                if (explanation->findings[i].class == class)
-                        return &explanation->findings[i];
-        return NULL;
+        const struct why_finding *finding = explanation->why->nodes;
+
+        while (finding->class != class)
+                finding++;
+        return finding;
 }
 
 /* A resource that some node has, and whose name is like the one that no node has. */
@@ -150,14 +155,14 @@ static void say_nowhere(struct explanation *explanation)
 
         for (size_t i = 0; i < view->n_nodes; i++)
                 silent += view->nodes[i]->state == CLUSTER_AGENT_SILENT;
-        explanation->why->sentence = arena_printf(explanation->arena, "%s waits: it asks for %s, which no node has%s%s",
-                explanation->name, name_requests(explanation), nearest ? "; there is " : "", nearest ? nearest : "");
-        explanation->why->todo =
+        why_say(explanation,
                 silent ? arena_printf(explanation->arena,
                                  "%zu node%s an agent that does not answer: 'kubectl warpshare nodes' names %s", silent,
                                  silent == 1 ? " has" : "s have", silent == 1 ? "it" : "them")
                        : "correct the resource's name, or the configuration of the nodes; 'kubectl warpshare nodes' shows what "
-                         "they offer";
+                         "they offer",
+                "waits: it asks for %s, which no node has%s%s", name_requests(explanation),
+                nearest ? "; there is " : "", nearest ? nearest : "");
 }
 
 static void say_too_large(struct explanation *explanation)
@@ -165,11 +170,11 @@ static void say_too_large(struct explanation *explanation)
         const struct why_finding *finding = why_first_of(explanation, WHY_SHARE_TOO_LARGE);
         const uint64_t most = greatest(explanation, WHY_SHARE_TOO_LARGE);
 
-        explanation->why->sentence = arena_printf(explanation->arena,
-                "%s waits: it asks for %" PRIu64 " %s in one container, and the largest share of one GPU is %" PRIu64,
-                explanation->name, finding->request->largest, finding->request->resource, most);
-        explanation->why->todo = arena_printf(explanation->arena,
-                "ask for at most %" PRIu64 ", or for whole GPUs; or configure fewer, larger replicas", most);
+        why_say(explanation,
+                arena_printf(explanation->arena,
+                        "ask for at most %" PRIu64 ", or for whole GPUs; or configure fewer, larger replicas", most),
+                "waits: it asks for %" PRIu64 " %s in one container, and the largest share of one GPU is %" PRIu64,
+                finding->request->largest, finding->request->resource, most);
 }
 
 static void say_too_small(struct explanation *explanation)
@@ -177,19 +182,18 @@ static void say_too_small(struct explanation *explanation)
         const struct why_finding *finding = why_first_of(explanation, WHY_NODE_TOO_SMALL);
         uint64_t reserved = 0;
 
-        for (size_t i = 0; i < explanation->n_nodes; i++)
-                reserved = MAX(reserved, explanation->findings[i].reserved);
-        explanation->why->sentence = arena_printf(explanation->arena,
-                "%s waits: it asks for %" PRIu64 " %s, and the most that a node offers is %" PRIu64 "%s",
-                explanation->name, finding->request->count, finding->request->resource,
-                greatest(explanation, WHY_NODE_TOO_SMALL),
+        for (size_t i = 0; i < explanation->why->n_nodes; i++)
+                reserved = MAX(reserved, explanation->why->nodes[i].reserved);
+        why_say(explanation,
+                reserved ? "set maxPerRequest to the largest request of your pods, or 'reserve: none'"
+                         : "ask for fewer, or part it over several pods",
+                "waits: it asks for %" PRIu64 " %s, and the most that a node offers is %" PRIu64 "%s",
+                finding->request->count, finding->request->resource, greatest(explanation, WHY_NODE_TOO_SMALL),
                 reserved ? arena_printf(explanation->arena,
                                    "; up to %" PRIu64
                                    " more are reserved so that each request finds its replicas on one GPU",
                                    reserved)
                          : "");
-        explanation->why->todo = reserved ? "set maxPerRequest to the largest request of your pods, or 'reserve: none'"
-                                          : "ask for fewer, or part it over several pods";
 }
 
 /* "on 2 too few are free", for each class that a node is of; then the way out is that of the most common one. */
@@ -216,11 +220,11 @@ static void say_mixed(struct explanation *explanation)
                 {WHY_CORDONED, "", "is cordoned", "are cordoned", "kubectl uncordon NODE"},
                 {WHY_NOT_READY, "", "is not ready", "are not ready", "see why the nodes are not ready"},
         };
-        struct strbuf text = STRBUF_INIT;
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        const size_t n_nodes = explanation->why->n_nodes;
+        const char *todo = NULL;
         size_t most = 0;
 
-        strbuf_printf(&text, "%s waits: it asks for %s; %zu node%s it: ", explanation->name, name_requests(explanation),
-                explanation->n_nodes, explanation->n_nodes == 1 ? " has" : "s have");
         for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
                 const size_t count = explanation->counts[texts[i].class];
 
@@ -230,24 +234,19 @@ static void say_mixed(struct explanation *explanation)
                         count == 1 ? texts[i].one : texts[i].many);
                 if (count > most) {
                         most = count;
-                        explanation->why->todo = texts[i].todo;
+                        todo = texts[i].todo;
                 }
         }
-        explanation->why->sentence = why_take(explanation->arena, &text);
+        why_say(explanation, todo, "waits: it asks for %s; %zu node%s it: %s", name_requests(explanation), n_nodes,
+                n_nodes == 1 ? " has" : "s have", text.data);
 }
 
 static void say_room(struct explanation *explanation)
 {
-        const char *name = NULL;
-
-        for (size_t i = 0; i < explanation->n_nodes && !name; i++)
-                if (explanation->findings[i].class == WHY_HAS_ROOM)
-                        name = explanation->nodes[i]->name;
-        explanation->why->sentence =
-                arena_printf(explanation->arena, "%s waits: it asks for %s, and %s has room for it%s",
-                        explanation->name, name_requests(explanation), name,
-                        explanation->why->said ? "; the scheduler has another reason"
-                                               : ", the scheduler has not said anything yet");
+        why_say(explanation, NULL, "waits: it asks for %s, and %s has room for it%s", name_requests(explanation),
+                why_first_of(explanation, WHY_HAS_ROOM)->name,
+                explanation->why->said ? "; the scheduler has another reason"
+                                       : ", the scheduler has not said anything yet");
 }
 
 static const char *missing_claim(const struct explanation *explanation)
@@ -279,21 +278,16 @@ static bool is_allocated(const struct explanation *explanation)
 static void say_claims(struct explanation *explanation)
 {
         const char *missing = missing_claim(explanation);
-        const char *asks = name_requests(explanation);
 
         if (missing)
-                explanation->why->sentence = arena_printf(
-                        explanation->arena, "%s waits: its ResourceClaim %s is not there", explanation->name, missing);
-        else if (is_allocated(explanation))
-                explanation->why->sentence = arena_printf(explanation->arena,
-                        "%s waits: it asks for %s, which is allocated, and its node does not take the pod",
-                        explanation->name, asks);
+                why_say(explanation, "create the claim, or correct its name in the pod",
+                        "waits: its ResourceClaim %s is not there", missing);
         else
-                explanation->why->sentence = arena_printf(explanation->arena,
-                        "%s waits: it asks for %s, and no node has devices for that now", explanation->name, asks);
-        explanation->why->todo =
-                missing ? "create the claim, or correct its name in the pod"
-                        : "wait until a pod ends, or ask for less; 'kubectl warpshare top' shows who has what";
+                why_say(explanation,
+                        "wait until a pod ends, or ask for less; 'kubectl warpshare top' shows who has what",
+                        "waits: it asks for %s, %s", name_requests(explanation),
+                        is_allocated(explanation) ? "which is allocated, and its node does not take the pod"
+                                                  : "and no node has devices for that now");
 }
 
 static void why_explain_waiting(struct explanation *explanation)
@@ -307,16 +301,16 @@ static void why_explain_waiting(struct explanation *explanation)
         find_reasons(explanation);
         if (explanation->pod->n_requests == 0) {
                 say_claims(explanation);
-        } else if (explanation->n_nodes == 0) {
+        } else if (explanation->why->n_nodes == 0) {
                 say_nowhere(explanation);
         } else if (explanation->counts[WHY_HAS_ROOM] > 0) {
                 if (explanation->pod->n_claims > 0)
                         say_claims(explanation);
                 else
                         say_room(explanation);
-        } else if (explanation->counts[WHY_SHARE_TOO_LARGE] == explanation->n_nodes) {
+        } else if (explanation->counts[WHY_SHARE_TOO_LARGE] == explanation->why->n_nodes) {
                 say_too_large(explanation);
-        } else if (explanation->counts[WHY_NODE_TOO_SMALL] == explanation->n_nodes) {
+        } else if (explanation->counts[WHY_NODE_TOO_SMALL] == explanation->why->n_nodes) {
                 say_too_small(explanation);
         } else {
                 say_mixed(explanation);
@@ -367,10 +361,11 @@ static void explain_starting(struct explanation *explanation)
         why->said = newest_warning(explanation, NULL, "FailedScheduling");
         if (!why->said)
                 why->said = waiting_message(explanation);
-        why->sentence = arena_printf(explanation->arena, "%s is on %s, and %s", explanation->name,
-                explanation->pod->node, waiting_container(explanation));
-        if (newest_warning(explanation, "FailedPrepareDynamicResources", NULL))
-                why->todo = arena_printf(explanation->arena, "kubectl warpshare doctor %s", explanation->pod->node);
+        why_say(explanation,
+                newest_warning(explanation, "FailedPrepareDynamicResources", NULL)
+                        ? arena_printf(explanation->arena, "kubectl warpshare doctor %s", explanation->pod->node)
+                        : NULL,
+                "is on %s, and %s", explanation->pod->node, waiting_container(explanation));
 }
 
 static void put_share(struct strbuf *text, const struct report_unit *unit, const struct report_share *share)
@@ -392,15 +387,10 @@ static const char *name_shares(const struct explanation *explanation, const stru
         const struct node_page *page = node ? node->page : NULL;
         struct strbuf text = STRBUF_INIT;
 
-        for (size_t i = 0; page && i < page->n_gpus; i++)
-                for (size_t j = 0; j < page->gpus[i].n_units; j++)
-                        for (size_t k = 0; k < page->gpus[i].units[j].n_shares; k++) {
-                                const struct report_share *share = &page->gpus[i].units[j].shares[k];
-
-                                if (text_is_same(share->pod, explanation->pod->name) &&
-                                        text_is_same(share->pod_namespace, explanation->pod->namespace))
-                                        put_share(&text, &page->gpus[i].units[j], share);
-                        }
+        for (struct cluster_place at = {0}; cluster_next_share(page, &at);)
+                if (text_is_same(at.share->pod, explanation->pod->name) &&
+                        text_is_same(at.share->pod_namespace, explanation->pod->namespace))
+                        put_share(&text, at.unit, at.share);
         return why_take(explanation->arena, &text);
 }
 
@@ -413,28 +403,106 @@ static void explain_running(struct explanation *explanation)
         explanation->why->state = WHY_RUNS;
         explanation->why->said = newest_warning(explanation, NULL, "FailedScheduling");
         if (*shares)
-                explanation->why->sentence =
-                        arena_printf(explanation->arena, "%s runs on %s with %s", explanation->name, node_name, shares);
+                why_say(explanation, NULL, "runs on %s with %s", node_name, shares);
         else
-                explanation->why->sentence = arena_printf(explanation->arena, "%s runs on %s%s", explanation->name,
-                        node_name,
+                why_say(explanation, NULL, "runs on %s%s", node_name,
                         node && node->state == CLUSTER_AGENT_ANSWERS ? ", and its agent knows of no share of it"
                                                                      : ", whose agent does not say what it has");
 }
 
+/* ---- refused by kubelet: its own messages, and those of device plugins ---- */
+
+static const struct refusal {
+        const char *says; /* a part of the message */
+        const char *means;
+        const char *todo;
+} refusals[] = {
+        /* Warpshare's and NVIDIA's plugin, plan/allocate.c and plan/allocations.c */
+        {"maximum request size for shared resources is 1",
+                "it asks for several replicas of one that is shared, and more are worth no more than one there "
+                "(failRequestsGreaterThanOne)",
+                "ask for 1; or let more replicas mean a larger share: MPS with 'provisioning: weighted'"},
+        {"but maxPerRequest is", "it asks for more in one container than the configuration allows (maxPerRequest)",
+                "ask for as many as the message says, or raise maxPerRequest"},
+        {"but all must be of one unit", "it asks for more than one GPU has, and a share comes from one GPU",
+                "ask for as many as the message says, or for whole GPUs"},
+        {"free replicas: the most is",
+                "no single GPU had as many free replicas: the scheduler counts those of the node, and by an "
+                "older list",
+                "delete it, its controller makes another one; 'reserve: strict' keeps room for each request"},
+        {"not healthy", "what it was to get was not healthy at that moment",
+                "delete it, its controller makes another one; 'kubectl warpshare doctor NODE' says what is unhealthy"},
+        /* kubelet's device manager */
+        {"requested number of devices unavailable", "kubelet had fewer free devices than the scheduler had counted",
+                "delete it, its controller makes another one; if it comes again, restart the agent of the node"},
+        {"no healthy devices present", "all devices of the resource were unhealthy at kubelet",
+                "'kubectl warpshare doctor NODE' says why; then delete it, its controller makes another one"},
+        {"Node didn't have enough resource", "the node had less than the scheduler had counted",
+                "delete it, its controller makes another one"},
+        {"unregistered", "the agent was not registered with kubelet at that moment",
+                "'kubectl warpshare doctor NODE'; then delete it, its controller makes another one"},
+        {"no containers return in allocation response", "the agent gave an empty answer",
+                "see the agent's log on that node"},
+        {"DeadlineExceeded", "the agent did not answer kubelet in time",
+                "'kubectl warpshare doctor NODE'; the agent's log there"},
+        {"code = Unavailable", "kubelet did not reach the agent",
+                "'kubectl warpshare doctor NODE'; the agent's log there"},
+};
+
+static const char *why_skip(const char *text, const char *prefix)
+{
+        return text_starts_with(text, prefix) ? text + strlen(prefix) : text;
+}
+
+/* Removes the text that kubelet and gRPC put around each message. */
+static const char *why_refused_shorten(const char *message, struct arena *arena)
+{
+        static const char tail[] = ", which is unexpected";
+        const char *code;
+        size_t length;
+
+        message = why_skip(message, "Pod was rejected: ");
+        message = why_skip(message, "Allocate failed due to ");
+        code = text_starts_with(message, "rpc error: code = ") ? strstr(message, " desc = ") : NULL;
+        if (code)
+                message = code + strlen(" desc = ");
+        length = strlen(message);
+        if (length > strlen(tail) && strcmp(message + length - strlen(tail), tail) == 0)
+                length -= strlen(tail);
+        return arena_strndup(arena, message, length);
+}
+
+/*
+ * The meaning of kubelet's |reason| and |message|, and what to do. *ret_said is the part of the message that is not
+ * always the same.
+ */
+static const char *why_refused(
+        const char *reason, const char *message, struct arena *arena, const char **ret_todo, const char **ret_said)
+{
+        *ret_said = message && *message ? why_refused_shorten(message, arena) : NULL;
+        *ret_todo = "delete it, its controller makes another one";
+        for (size_t i = 0; message && i < ARRAY_SIZE(refusals); i++)
+                if (strstr(message, refusals[i].says)) {
+                        *ret_todo = refusals[i].todo;
+                        return refusals[i].means;
+                }
+        return arena_printf(arena, "kubelet's reason is %s", reason ? reason : "not known");
+}
+
 static void explain_refused(struct explanation *explanation)
 {
-        struct why *why = explanation->why;
-        const char *means = why_refused(
-                explanation->pod->reason, explanation->pod->message, explanation->arena, &why->todo, &why->said);
+        const struct cluster_pod *pod = explanation->pod;
+        const char *todo;
+        const char *means = why_refused(pod->reason, pod->message, explanation->arena, &todo, &explanation->why->said);
 
-        why->state = WHY_REFUSED;
-        why->sentence = arena_printf(explanation->arena, "%s was refused by kubelet on %s: %s", explanation->name,
-                explanation->pod->node ? explanation->pod->node : "a node", means);
-        if (explanation->pod->owner && text_starts_with(why->todo, "delete it, its controller"))
-                why->todo = arena_printf(explanation->arena, "nothing: %s makes another one; this one may be deleted",
-                        explanation->pod->owner);
+        explanation->why->state = WHY_REFUSED;
+        if (pod->owner && text_starts_with(todo, "delete it, its controller"))
+                todo = arena_printf(
+                        explanation->arena, "nothing: %s makes another one; this one may be deleted", pod->owner);
+        why_say(explanation, todo, "was refused by kubelet on %s: %s", pod->node ? pod->node : "a node", means);
 }
+
+/* ---- all of it ---- */
 
 void why_explain(struct why *ret, struct arena *arena, const struct why_input *input)
 {
@@ -448,23 +516,22 @@ void why_explain(struct why *ret, struct arena *arena, const struct why_input *i
                 read_text_or_empty(arena, json_object_get(input->pod, "metadata"), "namespace"),
                 read_text_or_empty(arena, json_object_get(input->pod, "metadata"), "name"));
         if (!pod) {
-                ret->sentence = arena_printf(arena, "%s asks for no device", explanation.name);
+                why_say(&explanation, NULL, "asks for no device");
                 ret->state = WHY_RUNS;
         } else if (cluster_pod_is_refused(pod)) {
                 explain_refused(&explanation);
         } else if (strcmp(pod->phase, "Running") == 0) {
                 explain_running(&explanation);
         } else if (strcmp(pod->phase, "Pending") != 0) {
-                ret->sentence = arena_printf(arena, "%s has ended: %s%s%s", explanation.name, pod->phase,
-                        pod->reason ? ", " : "", pod->reason ? pod->reason : "");
+                why_say(&explanation, NULL, "has ended: %s%s%s", pod->phase, pod->reason ? ", " : "",
+                        pod->reason ? pod->reason : "");
                 ret->said = pod->message;
         } else if (pod->node) {
                 explain_starting(&explanation);
         } else if (pod->is_gated) {
                 ret->state = WHY_GATED;
-                ret->sentence = arena_printf(arena,
-                        "%s waits: it has scheduling gates, so the scheduler does not look at it", explanation.name);
-                ret->todo = "who set spec.schedulingGates has to remove them";
+                why_say(&explanation, "who set spec.schedulingGates has to remove them",
+                        "waits: it has scheduling gates, so the scheduler does not look at it");
         } else {
                 why_explain_waiting(&explanation);
         }

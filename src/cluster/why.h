@@ -18,6 +18,7 @@
 
 #include "base/alloc.h"
 #include "cluster/cluster.h"
+#include "cluster/why_finding.h"
 
 enum why_state {
         WHY_RUNS,
@@ -28,19 +29,12 @@ enum why_state {
         WHY_REFUSED, /* by kubelet */
 };
 
-/* Why a node does not take it. */
-struct why_node {
-        const char *name;
-        const char *reason; /* "too few replicas are free: 2 of 10; taken by team-b/x (5) and team-b/y (3)" */
-        bool has_room;      /* nothing that is known here speaks against it */
-};
-
 struct why {
         enum why_state state;
-        const char *sentence;         /* the whole of it, without a full stop */
-        const char *todo;             /* the way out; NULL: none is known */
-        const char *said;             /* the words of scheduler, kubelet or container runtime; NULL: none */
-        const struct why_node *nodes; /* WHY_WAITS: by name, those that have what it asks for */
+        const char *sentence;            /* the whole of it, without a full stop */
+        const char *todo;                /* the way out; NULL: none is known */
+        const char *said;                /* the words of scheduler, kubelet or container runtime; NULL: none */
+        const struct why_finding *nodes; /* WHY_WAITS: by name, those that have what it asks for */
         size_t n_nodes;
 };
 

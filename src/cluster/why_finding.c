@@ -1,13 +1,133 @@
 #include "cluster/why_finding.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/strbuf.h"
 #include "base/text.h"
-#include "cluster/pod_fit.h"
+#include "net/kube/object.h"
+
+/* ---- taints ---- */
+
+static bool tolerates(const json_t *toleration, const struct cluster_taint *taint)
+{
+        const char *key = object_text(toleration, "key", NULL);
+        const char *effect = object_text(toleration, "effect", NULL);
+        const char *how = object_text(toleration, "operator", NULL);
+        const char *value = object_text(toleration, "value", NULL);
+
+        if (effect && *effect && strcmp(effect, taint->effect) != 0)
+                return false;
+        if (key && *key ? strcmp(key, taint->key) != 0 : !text_is_same(how, "Exists"))
+                return false;
+        if (!how || !*how || strcmp(how, "Equal") == 0)
+                return strcmp(value ? value : "", taint->value) == 0;
+        return true; /* Exists, and what is not known here */
+}
+
+const struct cluster_taint *pod_fit_taint(const json_t *pod, const struct cluster_node *node)
+{
+        const json_t *tolerations = object_find(pod, "spec", "tolerations", NULL);
+
+        for (size_t i = 0; node->object && i < node->object->n_taints; i++) {
+                const struct cluster_taint *taint = &node->object->taints[i];
+                bool is_tolerated = strcmp(taint->effect, "NoSchedule") != 0 && strcmp(taint->effect, "NoExecute") != 0;
+
+                for (size_t k = 0; k < json_array_size(tolerations) && !is_tolerated; k++)
+                        is_tolerated = tolerates(json_array_get(tolerations, k), taint);
+                if (!is_tolerated)
+                        return taint;
+        }
+        return NULL;
+}
+
+/* ---- labels ---- */
+
+static bool has_value(const json_t *values, const char *value)
+{
+        for (size_t i = 0; value && i < json_array_size(values); i++)
+                if (text_is_same(json_string_value(json_array_get(values, i)), value))
+                        return true;
+        return false;
+}
+
+static bool pod_fit_read_number(const char *text, long long *ret)
+{
+        char *end;
+
+        if (!text || !*text)
+                return false;
+        errno = 0;
+        *ret = strtoll(text, &end, 10);
+        return errno == 0 && !*end;
+}
+
+static bool expression_fits(const json_t *expression, const char *value)
+{
+        const char *how = object_text(expression, "operator", NULL);
+        const json_t *values = json_object_get(expression, "values");
+        long long is;
+        long long bound;
+
+        if (text_is_same(how, "In"))
+                return has_value(values, value);
+        if (text_is_same(how, "NotIn"))
+                return !has_value(values, value);
+        if (text_is_same(how, "Exists"))
+                return value != NULL;
+        if (text_is_same(how, "DoesNotExist"))
+                return value == NULL;
+        if (!text_is_same(how, "Gt") && !text_is_same(how, "Lt"))
+                return true;
+        if (!pod_fit_read_number(value, &is) ||
+                !pod_fit_read_number(json_string_value(json_array_get(values, 0)), &bound))
+                return false;
+        return *how == 'G' ? is > bound : is < bound;
+}
+
+/* All of its expressions; an empty term selects nothing. */
+static bool term_fits(const json_t *term, const struct cluster_node *node)
+{
+        const json_t *labels = json_object_get(term, "matchExpressions");
+        const json_t *fields = json_object_get(term, "matchFields");
+
+        if (json_array_size(labels) + json_array_size(fields) == 0)
+                return false;
+        for (size_t i = 0; i < json_array_size(labels); i++) {
+                const json_t *expression = json_array_get(labels, i);
+                const char *key = object_text(expression, "key", NULL);
+
+                if (!expression_fits(expression, cluster_node_label(node, key ? key : "")))
+                        return false;
+        }
+        for (size_t i = 0; i < json_array_size(fields); i++)
+                if (!expression_fits(json_array_get(fields, i), node->name)) /* metadata.name is the only field */
+                        return false;
+        return true;
+}
+
+bool pod_fit_is_selected(const json_t *pod, const struct cluster_node *node)
+{
+        json_t *selector = object_find(pod, "spec", "nodeSelector", NULL);
+        const json_t *terms = object_find(pod, "spec", "affinity", "nodeAffinity",
+                "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms", NULL);
+        const char *key;
+        json_t *value;
+
+        json_object_foreach(selector, key, value)
+        {
+                if (!text_is_same(cluster_node_label(node, key), json_string_value(value)))
+                        return false;
+        }
+        for (size_t i = 0; i < json_array_size(terms); i++)
+                if (term_fits(json_array_get(terms, i), node))
+                        return true;
+        return json_array_size(terms) == 0;
+}
+
+/* ---- what a node has of a resource ---- */
 
 /* One resource of a node, as its agent reports it. */
 struct supply {
@@ -46,10 +166,9 @@ static struct supply find_supply(const struct node_page *page, const char *resou
 {
         struct supply supply = {0};
 
-        for (size_t i = 0; page && i < page->n_gpus; i++)
-                for (size_t j = 0; j < page->gpus[i].n_units; j++)
-                        if (text_is_same(page->gpus[i].units[j].resource, resource))
-                                why_finding_add_unit(&supply, &page->gpus[i].units[j]);
+        for (struct cluster_place at = {0}; cluster_next_unit(page, &at);)
+                if (text_is_same(at.unit->resource, resource))
+                        why_finding_add_unit(&supply, at.unit);
         return supply;
 }
 
@@ -81,77 +200,49 @@ static size_t why_finding_add_holder(struct holder *holders, size_t count, const
         return count + 1;
 }
 
-static size_t count_shares(const struct node_page *page, const char *resource)
-{
-        size_t count = 0;
-
-        for (size_t i = 0; page && i < page->n_gpus; i++)
-                for (size_t j = 0; j < page->gpus[i].n_units; j++)
-                        if (text_is_same(page->gpus[i].units[j].resource, resource))
-                                count += page->gpus[i].units[j].n_shares;
-        return count;
-}
-
 static size_t why_finding_find_holders(
         const struct node_page *page, const char *resource, struct arena *arena, const struct holder **ret)
 {
-        struct holder *holders = ARENA_ARRAY(arena, struct holder, count_shares(page, resource));
+        struct holder *holders;
         size_t count = 0;
 
-        for (size_t i = 0; page && i < page->n_gpus; i++)
-                for (size_t j = 0; j < page->gpus[i].n_units; j++) {
-                        const struct report_unit *unit = &page->gpus[i].units[j];
+        for (struct cluster_place at = {0}; cluster_next_share(page, &at);)
+                count++;
+        holders = ARENA_ARRAY(arena, struct holder, count);
+        count = 0;
+        for (struct cluster_place at = {0}; cluster_next_share(page, &at);) {
+                const uint64_t replicas = isnan(at.share->replicas) ? 1 : number(at.share->replicas);
+                const char *namespace = at.share->pod_namespace;
 
-                        for (size_t k = 0; k < unit->n_shares && text_is_same(unit->resource, resource); k++) {
-                                const struct report_share *share = &unit->shares[k];
-                                const uint64_t replicas = isnan(share->replicas) ? 1 : number(share->replicas);
-
-                                if (replicas > 0)
-                                        count = why_finding_add_holder(holders, count,
-                                                arena_printf(arena, "%s/%s",
-                                                        share->pod_namespace ? share->pod_namespace : "?",
-                                                        share->pod ? share->pod : "?"),
-                                                replicas);
-                        }
-                }
+                if (replicas > 0 && text_is_same(at.unit->resource, resource))
+                        count = why_finding_add_holder(holders, count,
+                                arena_printf(arena, "%s/%s", namespace ? namespace : "?",
+                                        at.share->pod ? at.share->pod : "?"),
+                                replicas);
+        }
         if (count > 0)
                 qsort(holders, count, sizeof(*holders), compare_holders);
         *ret = holders;
         return count;
 }
 
-static void name_holders(
-        struct why_finding *ret, const struct node_page *page, const char *resource, struct arena *arena)
+/* "a (3), b (2) and 4 others" */
+static const char *name_holders(const struct node_page *page, const char *resource, struct arena *arena)
 {
         const struct holder *holders;
-        const char **names;
-
-        ret->n_holders = why_finding_find_holders(page, resource, arena, &holders);
-        names = ARENA_ARRAY(arena, const char *, ret->n_holders);
-        for (size_t i = 0; i < ret->n_holders; i++)
-                names[i] = arena_printf(arena, "%s (%" PRIu64 ")", holders[i].name, holders[i].count);
-        ret->holders = names;
-}
-
-/* "a (3), b (2) and 4 others" */
-static const char *list_holders(const struct why_finding *finding, struct arena *arena)
-{
-        const size_t shown = MIN(finding->n_holders, (size_t)WHY_HOLDERS);
-        struct strbuf text = STRBUF_INIT;
-        const char *copy;
+        const size_t count = why_finding_find_holders(page, resource, arena, &holders);
+        const size_t shown = MIN(count, (size_t)WHY_HOLDERS);
+        const char *text = "";
 
         for (size_t i = 0; i < shown; i++)
-                strbuf_printf(&text, "%s%s",
-                        i == 0                        ? ""
-                        : i + 1 == finding->n_holders ? " and "
-                                                      : ", ",
-                        finding->holders[i]);
-        if (finding->n_holders > shown)
-                strbuf_printf(&text, " and %zu other%s", finding->n_holders - shown,
-                        finding->n_holders - shown == 1 ? "" : "s");
-        copy = arena_strdup(arena, text.data);
-        strbuf_done(&text);
-        return copy;
+                text = arena_printf(arena, "%s%s%s (%" PRIu64 ")", text,
+                        i == 0           ? ""
+                        : i + 1 == count ? " and "
+                                         : ", ",
+                        holders[i].name, holders[i].count);
+        if (count > shown)
+                text = arena_printf(arena, "%s and %zu other%s", text, count - shown, count - shown == 1 ? "" : "s");
+        return text;
 }
 
 /* ---- one resource ---- */
@@ -175,10 +266,8 @@ static const char *name_unhealthy(const struct supply *supply, struct arena *are
 static void why_fail_taken(struct why_finding *ret, struct arena *arena, const struct cluster_request *request,
         const struct cluster_node *node, uint64_t free, uint64_t allocatable)
 {
-        const char *taken;
+        const char *taken = name_holders(node->page, request->resource, arena);
 
-        name_holders(ret, node->page, request->resource, arena);
-        taken = list_holders(ret, arena);
         why_finding_fail(ret, WHY_TAKEN, request,
                 arena_printf(arena, "%" PRIu64 " of %" PRIu64 " %s free%s%s", free, allocatable,
                         free == 1 ? "is" : "are", *taken ? "; taken by " : "", taken));
@@ -229,7 +318,9 @@ static bool why_check_request(struct why_finding *ret, struct arena *arena, cons
 void why_find(struct why_finding *ret, struct arena *arena, const json_t *object, const struct cluster_pod *pod,
         const struct cluster_node *node)
 {
-        *ret = (struct why_finding){.class = WHY_HAS_ROOM, .reason = "has room for it"};
+        const struct cluster_taint *taint;
+
+        *ret = (struct why_finding){.name = node->name, .class = WHY_HAS_ROOM, .reason = "has room for it"};
         if (node->object && !node->object->is_ready) {
                 const struct cluster_condition *ready = cluster_node_condition(node, "Ready");
 
@@ -237,10 +328,10 @@ void why_find(struct why_finding *ret, struct arena *arena, const json_t *object
                         arena_printf(arena, "is not ready%s%s", ready ? ": " : "", ready ? ready->message : ""));
         } else if (node->object && node->object->is_cordoned) {
                 why_finding_fail(ret, WHY_CORDONED, NULL, "is cordoned (kubectl uncordon)");
-        } else if ((ret->taint = pod_fit_taint(object, node))) {
+        } else if ((taint = pod_fit_taint(object, node))) {
                 why_finding_fail(ret, WHY_TAINTED, NULL,
-                        arena_printf(arena, "has a taint that the pod does not tolerate: %s%s%s:%s", ret->taint->key,
-                                *ret->taint->value ? "=" : "", ret->taint->value, ret->taint->effect));
+                        arena_printf(arena, "has a taint that the pod does not tolerate: %s%s%s:%s", taint->key,
+                                *taint->value ? "=" : "", taint->value, taint->effect));
         } else if (!pod_fit_is_selected(object, node)) {
                 why_finding_fail(ret, WHY_NOT_SELECTED, NULL, "is not selected by the pod's node selector or affinity");
         } else {

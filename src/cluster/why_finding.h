@@ -1,7 +1,12 @@
-/* Finds why one node does not take a pod that waits. Pure. */
+/*
+ * Finds why one node does not take a pod that waits. Pure. As far as labels and taints decide it, see
+ * https://kubernetes.io/docs/concepts/scheduling-eviction/. A condition with an operator that is not known here counts
+ * as met.
+ */
 #pragma once
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "base/alloc.h"
 #include "cluster/node.h"
@@ -24,14 +29,12 @@ enum why_class {
 };
 
 struct why_finding {
+        const char *name; /* of the node */
         enum why_class class;
-        const char *reason;
+        const char *reason;                    /* "2 of 10 are free; taken by team-b/x (5) and team-b/y (3)" */
         const struct cluster_request *request; /* WHY_NOT_OFFERED and later, but WHY_HAS_ROOM: which does not fit */
         uint64_t most; /* WHY_SHARE_TOO_LARGE: the largest share of one GPU; WHY_NODE_TOO_SMALL: what the node has */
-        uint64_t reserved;          /* WHY_NODE_TOO_SMALL, WHY_TAKEN: of the node's replicas of it */
-        const char *const *holders; /* WHY_TAKEN: "team-b/x (5)", most first; all of them */
-        size_t n_holders;
-        const struct cluster_taint *taint; /* WHY_TAINTED */
+        uint64_t reserved; /* WHY_NODE_TOO_SMALL, WHY_TAKEN: of the node's replicas of it */
 };
 
 /* |node| has, or had, the first of |pod|'s resources that it has any of. */
@@ -40,3 +43,9 @@ void why_find(struct why_finding *ret, struct arena *arena, const json_t *object
 
 /* Whether kubelet there, or the agent, knows one of the resources. */
 bool why_has_any(const struct cluster_pod *pod, const struct cluster_node *node);
+
+/* The first taint of the node that keeps the pod away (NoSchedule or NoExecute); NULL: it tolerates all of them. */
+const struct cluster_taint *pod_fit_taint(const json_t *pod, const struct cluster_node *node);
+
+/* spec.nodeSelector and the required node affinity select the node. */
+bool pod_fit_is_selected(const json_t *pod, const struct cluster_node *node);

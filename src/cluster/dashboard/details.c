@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/text.h"
-#include "cluster/dashboard/json.h"
+#include "cluster/dashboard/viewer.h"
 
 /* ---- pieces: what the node's page says, without what a viewer is not shown ---- */
 
@@ -125,7 +125,7 @@ static bool details_is_any(const char *text UNUSED)
         return true;
 }
 
-/* Texts of API objects are clean and cut already (cluster/read.h). */
+/* Texts of API objects are clean and cut already (cluster/node.h). */
 static const struct json_text any = {details_is_any, CLUSTER_TEXT, "text of at most ", false};
 
 static const struct json_field condition_fields[] = {
@@ -240,8 +240,7 @@ json_t *dashboard_gpu(const struct cluster_view *view, const struct dashboard_sc
 
         if (!gpu)
                 return NULL;
-        ret = json_object();
-        dashboard_put_text(ret, "node", node->name);
+        ret = json_pack("{s:s}", "node", node->name);
         put_agent_state(ret, node);
         json_object_set_new(ret, "gpu", details_write_gpu(gpu, scope));
         json_object_set_new(ret, "events", write_events(node, gpu, NULL, scope));
@@ -285,43 +284,20 @@ static bool share_is_of(const struct report_share *share, const char *namespace,
         return text_is_same(share->pod_namespace, namespace) && text_is_same(share->pod, name);
 }
 
-static void details_add_shares(json_t *list, const struct cluster_node *node, const struct report_gpu *gpu,
-        const struct dashboard_scope *scope, const char *namespace, const char *name)
+static void details_add_share(json_t *list, const struct cluster_node *node, const struct cluster_place *at,
+        const struct dashboard_scope *scope)
 {
-        for (size_t i = 0; i < gpu->n_units; i++) {
-                const struct report_unit *unit = &gpu->units[i];
-
-                for (size_t j = 0; j < unit->n_shares; j++) {
-                        json_t *row;
-
-                        if (!share_is_of(&unit->shares[j], namespace, name))
-                                continue;
-                        row = json_object();
-                        dashboard_put_text(row, "node", node->name);
-                        dashboard_put_text(row, "gpu", gpu->uuid);
-                        dashboard_put_text(row, "model", gpu->model);
-                        json_object_set_new(row, "unit", details_write_unit(unit, NULL));
-                        json_object_set_new(row, "share", details_write_share(&unit->shares[j], scope));
-                        json_array_append_new(list, row);
-                }
-        }
-}
-
-static bool gpu_is_shared_by(const struct report_gpu *gpu, const char *namespace, const char *name)
-{
-        for (size_t i = 0; i < gpu->n_units; i++)
-                for (size_t j = 0; j < gpu->units[i].n_shares; j++)
-                        if (share_is_of(&gpu->units[i].shares[j], namespace, name))
-                                return true;
-        return false;
+        json_array_append_new(list, json_pack("{s:s, s:s*, s:s*, s:o, s:o}", "node", node->name, "gpu", at->gpu->uuid,
+                                            "model", at->gpu->model, "unit", details_write_unit(at->unit, NULL),
+                                            "share", details_write_share(at->share, scope)));
 }
 
 const struct cluster_node *dashboard_node_of_pod(
         const struct cluster_view *view, const char *namespace, const char *name)
 {
         for (size_t i = 0; i < view->n_nodes; i++)
-                for (size_t j = 0; view->nodes[i]->page && j < view->nodes[i]->page->n_gpus; j++)
-                        if (gpu_is_shared_by(&view->nodes[i]->page->gpus[j], namespace, name))
+                for (struct cluster_place at = {0}; cluster_next_share(view->nodes[i]->page, &at);)
+                        if (share_is_of(at.share, namespace, name))
                                 return view->nodes[i];
         return NULL;
 }
@@ -340,18 +316,16 @@ json_t *dashboard_pod(
                 const size_t before = json_array_size(shares);
                 json_t *of_node;
 
-                for (size_t j = 0; node->page && j < node->page->n_gpus; j++)
-                        details_add_shares(shares, node, &node->page->gpus[j], scope, namespace, name);
+                for (struct cluster_place at = {0}; cluster_next_share(node->page, &at);)
+                        if (share_is_of(at.share, namespace, name))
+                                details_add_share(shares, node, &at, scope);
                 of_node = json_array_size(shares) > before ? write_events(node, NULL, word, scope) : NULL;
                 json_array_extend(events, of_node);
                 json_decref(of_node);
         }
         if (dashboard_scope_sees(scope, namespace) && (waiting || json_array_size(shares) > 0)) {
-                ret = json_object();
-                dashboard_put_text(ret, "namespace", namespace);
-                dashboard_put_text(ret, "name", name);
-                json_object_set(ret, "shares", shares);
-                json_object_set(ret, "events", events);
+                ret = json_pack("{s:s, s:s, s:O, s:O}", "namespace", namespace, "name", name, "shares", shares,
+                        "events", events);
                 if (waiting)
                         json_object_set_new(ret, "waiting", write_waiting(waiting));
         }

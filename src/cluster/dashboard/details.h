@@ -29,7 +29,7 @@
 #include <jansson.h>
 
 #include "cluster/cluster.h"
-#include "cluster/dashboard/scope.h"
+#include "cluster/dashboard/viewer.h"
 
 #define DASHBOARD_EVENTS_MAX ((size_t)500)
 #define DASHBOARD_WAITING_MAX ((size_t)500) /* of more pods, an equal part of each namespace's is written */

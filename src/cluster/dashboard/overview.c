@@ -15,7 +15,7 @@
 #include "base/hash.h"
 #include "base/strbuf.h"
 #include "base/text.h"
-#include "cluster/dashboard/json.h"
+#include "cluster/dashboard/viewer.h"
 
 #define GONE_MAX ((size_t)1024) /* names; a viewer who has missed more is sent all */
 
@@ -24,7 +24,6 @@ struct overview_node {
         uint64_t seen;    /* the cluster's version of it */
         uint64_t version; /* ours */
         char *text;
-        size_t size;
 };
 
 struct overview_gone {
@@ -82,14 +81,10 @@ static json_t *overview_write_share(const struct report_unit *unit, const struct
 
 static json_t *overview_write_unit(const struct report_unit *unit, json_t *names, const struct dashboard_scope *scope)
 {
-        json_t *object = json_object();
+        json_t *object = json_pack("{s:s*, s:s*, s:s*, s:s*, s:s*}", "uuid", unit->uuid, "index", unit->index,
+                "profile", unit->profile, "sharing", unit->sharing, "by", unit->by);
         json_t *shares = json_array();
 
-        dashboard_put_text(object, "uuid", unit->uuid);
-        dashboard_put_text(object, "index", unit->index);
-        dashboard_put_text(object, "profile", unit->profile);
-        dashboard_put_text(object, "sharing", unit->sharing);
-        dashboard_put_text(object, "by", unit->by);
         dashboard_put_count(object, "replicas", unit->replicas);
         dashboard_put_count(object, "granted", report_unit_granted(unit));
         dashboard_put_count(object, "reserved", unit->reserved);
@@ -112,12 +107,9 @@ static void overview_put_percent(json_t *object, const char *key, double part, d
 
 static json_t *overview_write_gpu(const struct report_gpu *gpu, json_t *names, const struct dashboard_scope *scope)
 {
-        json_t *object = json_object();
+        json_t *object = json_pack("{s:s*, s:s*, s:s*}", "uuid", gpu->uuid, "index", gpu->index, "model", gpu->model);
         json_t *units = json_array();
 
-        dashboard_put_text(object, "uuid", gpu->uuid);
-        dashboard_put_text(object, "index", gpu->index);
-        dashboard_put_text(object, "model", gpu->model);
         dashboard_put_count(object, "memory", gpu->memory);
         overview_put_percent(object, "used", gpu->memory_used, gpu->memory);
         overview_put_percent(object, "sm", gpu->utilization, 1);
@@ -129,14 +121,12 @@ static json_t *overview_write_gpu(const struct report_gpu *gpu, json_t *names, c
 
 static char *overview_write_node(const struct cluster_node *node, const struct dashboard_scope *scope)
 {
-        json_t *object = json_object();
+        json_t *object = json_pack("{s:s, s:s, s:s*}", "name", node->name, "state",
+                cluster_agent_state_name(node->state), "reason", node->reason);
         json_t *names = json_array();
         json_t *gpus = json_array();
         char *text;
 
-        dashboard_put_text(object, "name", node->name);
-        dashboard_put_text(object, "state", cluster_agent_state_name(node->state));
-        dashboard_put_text(object, "reason", node->reason);
         if (node->state != CLUSTER_AGENT_ANSWERS)
                 dashboard_put_time(object, "pageTime", node->page_time);
         if (node->object) {
@@ -165,14 +155,16 @@ bool dashboard_overview_shows(const struct cluster_node *node)
 
 /* ---- what has changed ---- */
 
-static void add_gone(struct dashboard_overview *overview, char *name)
+/* |kept| is gone: its name is remembered. */
+static void drop_node(struct dashboard_overview *overview, struct overview_node *kept)
 {
         struct overview_gone *gone = &overview->gone[overview->n_gone++ % GONE_MAX];
 
         if (gone->name)
                 overview->forgotten = gone->version;
         free(gone->name);
-        *gone = (struct overview_gone){.name = name, .version = overview->version};
+        free(kept->text);
+        *gone = (struct overview_gone){.name = kept->name, .version = overview->version};
 }
 
 static void update_node(
@@ -190,14 +182,7 @@ static void update_node(
         }
         free(kept->text);
         kept->text = text;
-        kept->size = strlen(text);
         kept->version = overview->version;
-}
-
-static void drop_node(struct dashboard_overview *overview, struct overview_node *kept)
-{
-        add_gone(overview, kept->name);
-        free(kept->text);
 }
 
 /* Both lists are by name. */
@@ -224,7 +209,7 @@ static void overview_update(struct dashboard_overview *overview, const struct cl
                 else
                         nodes[n_nodes].name = xstrdup(node->name);
                 update_node(overview, &nodes[n_nodes], node);
-                overview->size += nodes[n_nodes++].size + 1;
+                overview->size += strlen(nodes[n_nodes++].text) + 1;
         }
         while (old < overview->n_nodes)
                 drop_node(overview, &overview->nodes[old++]);
@@ -287,16 +272,12 @@ static json_t *write_troubles(const struct cluster_view *view, const struct dash
 static void write_head(struct strbuf *text, const struct dashboard_overview *overview, const struct cluster_view *view,
         const struct dashboard_scope *scope, const char *version, uint64_t since, int64_t now)
 {
-        json_t *head = json_object();
+        json_t *head = json_pack("{s:s, s:b, s:I, s:b, s:b, s:o}", "version", version, "full", since == 0, "time",
+                (json_int_t)now, "seesAll", scope->sees_all, "isComplete", view->is_complete, "troubles",
+                write_troubles(view, scope));
         json_t *gone = json_array();
         char *written;
 
-        dashboard_put_text(head, "version", version);
-        json_object_set_new(head, "full", json_boolean(since == 0));
-        dashboard_put_time(head, "time", now);
-        json_object_set_new(head, "seesAll", json_boolean(scope->sees_all));
-        json_object_set_new(head, "isComplete", json_boolean(view->is_complete));
-        json_object_set_new(head, "troubles", write_troubles(view, scope));
         dashboard_put_count(head, "waiting", (double)count_waiting(view, scope));
         for (size_t i = 0; since > 0 && i < MIN(overview->n_gone, GONE_MAX); i++)
                 if (overview->gone[i].version > since)

@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 #include "cluster/cluster.h"
-#include "cluster/dashboard/scope.h"
+#include "cluster/dashboard/viewer.h"
 #include "net/http/server.h"
 
 struct dashboard_overview;

@@ -21,7 +21,7 @@ static bool contains(const struct search *search, const char *text)
         return text && strcasestr(text, search->query);
 }
 
-/* Takes |row|; its texts are clean, since they were read from a node's page or by cluster/read.h. */
+/* Takes |row|; its texts are clean, since they were read from a node's page or by cluster/node.h. */
 static void search_add(struct search *search, json_t *list, json_t *row)
 {
         if (json_array_size(list) < DASHBOARD_FOUND_MAX) {

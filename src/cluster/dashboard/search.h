@@ -14,7 +14,7 @@
 #include <jansson.h>
 
 #include "cluster/cluster.h"
-#include "cluster/dashboard/scope.h"
+#include "cluster/dashboard/viewer.h"
 
 #define DASHBOARD_QUERY_MAX ((size_t)256) /* bytes; the rest is ignored */
 #define DASHBOARD_FOUND_MAX ((size_t)100)

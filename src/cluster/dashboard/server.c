@@ -1,29 +1,69 @@
+/*
+ * A request to /api on its way, which is a visit:
+ *
+ * token ──(net/kube/access)──► viewer ──sees some only──► namespaces ──┐
+ *                             └──sees all─────────────────────────┼──a history is wanted──► its agent ──► answered
+ *                                                                 └──────────────────────────────────────►
+ *
+ * For the page of a GPU or a pod the node's agent is asked for the last hour: the cluster's view has no histories, which
+ * would be most of its memory. When the request is gone, the question that the visit waits for is cancelled.
+ */
 #include "cluster/dashboard/server.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/alloc.h"
 #include "base/text.h"
 #include "cluster/dashboard/details.h"
-#include "cluster/dashboard/json.h"
+#include "cluster/dashboard/viewer.h"
 #include "cluster/dashboard/overview.h"
-#include "cluster/dashboard/page.h"
 #include "cluster/dashboard/search.h"
-#include "cluster/dashboard/visit.h"
 #include "net/http/server.h"
 
 #define API "/api/v1/"
+#define VISIT_NAMESPACES ((size_t)KUBE_ACCESS_WISHES) /* in which a viewer's rights are asked for; more are hidden */
+#define VISIT_AGENT_MS UINT64_C(3000)                 /* for the history; then the answer has none */
 
 struct dashboard {
         struct dashboard_options options;
         struct dashboard_overview *overview;
-        struct visit_options visits;
         struct http_server *server;
         char tag[32]; /* ETag of the page's files */
 };
+
+/* ---- the files of the page ---- */
+
+static const struct {
+        const char *ending;
+        const char *type;
+} types[] = {
+        {".html", "text/html; charset=utf-8"},
+        {".css", "text/css; charset=utf-8"},
+        {".js", "text/javascript; charset=utf-8"},
+        {".svg", "image/svg+xml"},
+};
+
+const char *dashboard_page_type(const char *name)
+{
+        const char *ending = strrchr(name, '.');
+
+        for (size_t i = 0; ending && i < ARRAY_SIZE(types); i++)
+                if (strcmp(ending, types[i].ending) == 0)
+                        return types[i].type;
+        return "application/octet-stream";
+}
+
+const struct embedded_file *dashboard_page_find(const char *name)
+{
+        for (const struct embedded_file *file = dashboard_page; file->name; file++)
+                if (strcmp(file->name, *name ? name : "index.html") == 0)
+                        return file;
+        return NULL;
+}
 
 /* ---- answers ---- */
 
@@ -106,44 +146,43 @@ static void answer_found(struct http_request *request, json_t *json, const char 
                 server_answer_error(request, 404, else_error);
 }
 
-/* "a/b": |*ret_first| is for the caller to free, or NULL. */
-static const char *split_path(const char *path, char **ret_first)
+/* What the path names behind |kind|, as "gpus/"; NULL: it is of another kind. */
+static const char *path_behind(const struct http_request *request, const char *kind)
 {
-        const char *slash = strchr(path, '/');
+        const char *path = http_request_path(request) + strlen(API);
 
-        *ret_first = slash ? strndup(path, (size_t)(slash - path)) : NULL;
-        return slash ? slash + 1 : path;
+        return text_starts_with(path, kind) ? path + strlen(kind) : NULL;
 }
 
-static json_t *find_pod(const struct cluster_view *view, const struct dashboard_scope *scope, const char *path)
+/* "a/b": "a" is for the caller to free; NULL: it has no slash. */
+static char *first_part(const char *path)
 {
-        _free_ char *namespace = NULL;
-        const char *name = split_path(path, &namespace);
+        const char *slash = path ? strchr(path, '/') : NULL;
 
-        return namespace ? dashboard_pod(view, scope, namespace, name) : NULL;
+        return slash ? xasprintf("%.*s", (int)(slash - path), path) : NULL;
 }
 
 /* The node whose agent knows the history that the page of a GPU or a pod shows. */
 static const struct cluster_node *find_node(const struct http_request *request, const struct cluster_view *view)
 {
-        const char *path = http_request_path(request);
-        _free_ char *namespace = NULL;
-        const char *name;
+        const char *gpu = path_behind(request, "gpus/");
+        const char *pod = path_behind(request, "pods/");
+        _free_ char *namespace = first_part(pod);
 
-        if (text_starts_with(path, API "gpus/"))
-                return dashboard_node_of_gpu(view, path + strlen(API "gpus/"));
-        if (!text_starts_with(path, API "pods/"))
-                return NULL;
-        name = split_path(path + strlen(API "pods/"), &namespace);
-        return namespace ? dashboard_node_of_pod(view, namespace, name) : NULL;
+        if (gpu)
+                return dashboard_node_of_gpu(view, gpu);
+        return namespace ? dashboard_node_of_pod(view, namespace, pod + strlen(namespace) + 1) : NULL;
 }
 
-static void answer_api(
-        struct http_request *request, const struct cluster_view *view, const struct dashboard_scope *scope, void *data)
+static void answer_api(struct dashboard *dashboard, struct http_request *request, const struct cluster_view *view,
+        const struct dashboard_scope *scope)
 {
-        struct dashboard *dashboard = data;
         const char *path = http_request_path(request) + strlen(API);
         const char *query = http_request_argument(request, "q");
+        const char *node = path_behind(request, "nodes/");
+        const char *gpu = path_behind(request, "gpus/");
+        const char *pod = path_behind(request, "pods/");
+        _free_ char *namespace = first_part(pod);
 
         if (strcmp(path, "overview") == 0)
                 answer_text(request, 200,
@@ -153,16 +192,241 @@ static void answer_api(
                 answer_json(request, 200, dashboard_events(view, scope));
         else if (strcmp(path, "search") == 0)
                 answer_json(request, 200, dashboard_search(view, scope, query ? query : ""));
-        else if (text_starts_with(path, "nodes/"))
-                answer_found(request, dashboard_node(view, scope, path + strlen("nodes/")), "no such node");
-        else if (text_starts_with(path, "gpus/"))
-                answer_found(request, dashboard_gpu(view, scope, path + strlen("gpus/")),
+        else if (node)
+                answer_found(request, dashboard_node(view, scope, node), "no such node");
+        else if (gpu)
+                answer_found(request, dashboard_gpu(view, scope, gpu),
                         "no such GPU or MIG device, or its node's agent has not answered yet");
-        else if (text_starts_with(path, "pods/"))
-                answer_found(request, find_pod(view, scope, path + strlen("pods/")),
+        else if (pod)
+                answer_found(request,
+                        namespace ? dashboard_pod(view, scope, namespace, pod + strlen(namespace) + 1) : NULL,
                         "no pod of that name has a share of a GPU or waits for one, or you may not see it");
         else
                 server_answer_error(request, 404, "there are overview, nodes/, gpus/, pods/, events and search");
+}
+
+/* ---- a visit ---- */
+
+struct visit {
+        struct dashboard *dashboard;
+        struct http_request *request;
+        struct kube_question *question;
+        struct kube_call *call;
+        struct arena arena;
+        const char *token;
+        const char **namespaces; /* asked for; in order */
+        size_t n_namespaces;
+        struct dashboard_scope scope;
+        const char *node; /* whose agent is asked */
+};
+
+static void visit_free(struct visit *visit)
+{
+        kube_access_cancel(visit->question);
+        kube_call_cancel(visit->call);
+        arena_done(&visit->arena);
+        free(visit);
+}
+
+static void on_visitor_gone(void *data)
+{
+        visit_free(data);
+}
+
+static void visit_refuse(struct visit *visit, unsigned int status, const char *text)
+{
+        server_answer_error(visit->request, status, text);
+        visit_free(visit);
+}
+
+static void visit_answer(struct visit *visit, const struct cluster_view *view)
+{
+        answer_api(visit->dashboard, visit->request, view, &visit->scope);
+        visit_free(visit);
+}
+
+/* ---- a visit: the last hour ---- */
+
+/* |view| with |page| for that of |node|. */
+static void answer_with_page(struct visit *visit, const struct cluster_view *view, const struct node_page *page)
+{
+        const struct cluster_node **nodes = ARENA_ARRAY(&visit->arena, const struct cluster_node *, view->n_nodes + 1);
+        const struct cluster_node *known = cluster_find_node(view, visit->node);
+        struct cluster_view with_page = *view;
+        struct cluster_node node;
+
+        for (size_t i = 0; i < view->n_nodes; i++)
+                nodes[i] = view->nodes[i] == known ? &node : view->nodes[i];
+        if (known)
+                node = *known;
+        node.page = page;
+        with_page.nodes = nodes;
+        visit_answer(visit, &with_page);
+}
+
+/* If the agent does not answer, the visit is answered with its last known page. */
+static void visit_on_agent_answer(const struct kube_answer *answer, void *data)
+{
+        struct visit *visit = data;
+        const struct cluster_view *view = cluster_view(visit->dashboard->options.cluster);
+        struct node_page page;
+        struct error err;
+
+        visit->call = NULL;
+        if (answer->error || !answer->text ||
+                node_page_read(&page, &visit->arena, answer->text, answer->size, &err) < 0 ||
+                !text_is_same(page.node, visit->node))
+                visit_answer(visit, view);
+        else
+                answer_with_page(visit, view, &page);
+}
+
+static void find_history(struct visit *visit)
+{
+        const struct cluster_view *view = cluster_view(visit->dashboard->options.cluster);
+        const struct cluster_node *node = find_node(visit->request, view);
+        _free_ char *path = node && node->state == CLUSTER_AGENT_ANSWERS ? cluster_agent_path(node, "/node") : NULL;
+
+        if (!path) {
+                visit_answer(visit, view);
+                return;
+        }
+        visit->node = arena_strdup(&visit->arena, node->name);
+        visit->call = kube_client_send(visit->dashboard->options.client, &(struct kube_request){.method = KUBE_GET,
+                                                                                 .path = path,
+                                                                                 .query = "history=1",
+                                                                                 .is_text = true,
+                                                                                 .timeout_ms = VISIT_AGENT_MS,
+                                                                                 .done = visit_on_agent_answer,
+                                                                                 .data = visit});
+}
+
+/* ---- a visit: whose token it has ---- */
+
+/* False: it is answered. */
+static bool is_answer_known(struct visit *visit, const struct kube_verdict *verdict)
+{
+        visit->question = NULL;
+        if (!verdict->error)
+                return true;
+        if (verdict->error->kind == ERROR_DENIED)
+                http_request_distrust(visit->request);
+        visit_refuse(visit, verdict->error->kind == ERROR_DENIED ? 401 : 503, verdict->error->text);
+        return false;
+}
+
+static void ask_rights(struct visit *visit, const struct kube_wish *wishes, size_t n_wishes, kube_verdict_fn *done)
+{
+        const struct kube_asker asker = {.token = visit->token, .is_suspect = http_request_is_suspect(visit->request)};
+
+        visit->question = kube_access_ask(visit->dashboard->options.rights, &asker, wishes, n_wishes, done, visit);
+}
+
+static void on_namespaces_reviewed(const struct kube_verdict *verdict, void *data)
+{
+        struct visit *visit = data;
+
+        if (!is_answer_known(visit, verdict))
+                return;
+        visit->scope.namespaces = visit->namespaces;
+        for (size_t i = 0; i < visit->n_namespaces; i++)
+                if (verdict->allowed[i])
+                        visit->namespaces[visit->scope.n_namespaces++] = visit->namespaces[i];
+        find_history(visit);
+}
+
+/* The namespaces of all shares and waiting pods; |ret| NULL: only how many there are. */
+static size_t visit_list_namespaces(const struct cluster_view *view, const char **ret)
+{
+        size_t count = 0;
+
+        for (size_t i = 0; i < view->n_nodes; i++)
+                for (struct cluster_place at = {0}; cluster_next_share(view->nodes[i]->page, &at);) {
+                        if (ret && at.share->pod_namespace)
+                                ret[count] = at.share->pod_namespace;
+                        count += at.share->pod_namespace != NULL;
+                }
+        for (size_t i = 0; ret && i < view->n_pods; i++)
+                ret[count + i] = view->pods[i]->namespace;
+        return count + view->n_pods;
+}
+
+/* Finds the namespaces of the view, each once and sorted. */
+static void find_namespaces(struct visit *visit, const struct cluster_view *view)
+{
+        _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
+        const char **names = ARENA_ARRAY(&scratch, const char *, visit_list_namespaces(view, NULL) + 1);
+        const size_t count = visit_list_namespaces(view, names);
+
+        qsort(names, count, sizeof(*names), text_compare);
+        visit->namespaces = ARENA_ARRAY(&visit->arena, const char *, VISIT_NAMESPACES);
+        for (size_t i = 0; i < count && visit->n_namespaces < VISIT_NAMESPACES; i++)
+                if (i == 0 || strcmp(names[i], names[i - 1]) != 0)
+                        visit->namespaces[visit->n_namespaces++] = arena_strdup(&visit->arena, names[i]);
+}
+
+static void ask_for_namespaces(struct visit *visit)
+{
+        struct kube_wish wishes[VISIT_NAMESPACES];
+
+        find_namespaces(visit, cluster_view(visit->dashboard->options.cluster));
+        for (size_t i = 0; i < visit->n_namespaces; i++)
+                wishes[i] = (struct kube_wish){.verb = "list", .resource = "pods", .namespace = visit->namespaces[i]};
+        ask_rights(visit, wishes, visit->n_namespaces, on_namespaces_reviewed);
+}
+
+static void on_viewer_reviewed(const struct kube_verdict *verdict, void *data)
+{
+        struct visit *visit = data;
+
+        if (!is_answer_known(visit, verdict))
+                return;
+        if (!verdict->allowed[0]) {
+                _free_ char *text =
+                        xasprintf("%s may not list nodes: bind the ClusterRole for viewers of the dashboard to it",
+                                verdict->user);
+
+                http_request_distrust(visit->request);
+                text_clean(text);
+                visit_refuse(visit, 403, text);
+                return;
+        }
+        http_request_trust(visit->request);
+        if (verdict->allowed[1]) {
+                visit->scope.sees_all = true;
+                find_history(visit);
+        } else {
+                ask_for_namespaces(visit);
+        }
+}
+
+static void ask_for_viewer(struct visit *visit)
+{
+        static const struct kube_wish wishes[] = {
+                {.verb = "list", .resource = "nodes"}, {.verb = "list", .resource = "pods"}};
+        const char *token = kube_access_bearer(http_request_header(visit->request, "Authorization"));
+
+        if (!token) {
+                visit_refuse(visit, 401, "a token of the cluster is needed: kubectl create token ACCOUNT");
+                return;
+        }
+        visit->token = arena_strdup(&visit->arena, token);
+        ask_rights(visit, wishes, ARRAY_SIZE(wishes), on_viewer_reviewed);
+}
+
+static void visit_begin(struct dashboard *dashboard, struct http_request *request)
+{
+        struct visit *visit = xcalloc(1, sizeof(*visit));
+
+        visit->dashboard = dashboard;
+        visit->request = request;
+        http_request_on_gone(request, on_visitor_gone, visit);
+        if (dashboard->options.access == DASHBOARD_TOKEN) {
+                ask_for_viewer(visit);
+        } else {
+                visit->scope.sees_all = true;
+                find_history(visit);
+        }
 }
 
 /* ---- who asks ---- */
@@ -216,7 +480,7 @@ static void on_dashboard_request(struct http_request *request, void *data)
         else if (is_of_another_site(request))
                 server_answer_error(request, 403, "the page of another site asks");
         else
-                visit_begin(request, &dashboard->visits);
+                visit_begin(dashboard, request);
 }
 
 /* ---- start and end ---- */
@@ -235,13 +499,6 @@ int dashboard_new(struct dashboard **ret, const struct dashboard_options *option
         };
 
         dashboard->options = *options;
-        dashboard->visits = (struct visit_options){.cluster = options->cluster,
-                .client = options->client,
-                .rights = options->access == DASHBOARD_TOKEN ? options->rights : NULL,
-                .answer = answer_api,
-                .refuse = server_answer_error,
-                .find_node = find_node,
-                .data = dashboard};
         snprintf(dashboard->tag, sizeof(dashboard->tag), "\"%016" PRIx64 "\"", options->boot);
         if (http_server_new(&dashboard->server, &server, err) < 0) {
                 free(dashboard);

@@ -7,7 +7,7 @@
  *     /healthz, /livez    probes
  *
  * Who is let in: with DASHBOARD_TOKEN each request to /api has a bearer token of the cluster. Its user has to be
- * allowed to list nodes; the namespaces in which it may list pods decide what it sees of shares (scope.h). With
+ * allowed to list nodes; the namespaces in which it may list pods decide what it sees of shares (viewer.h). With
  * DASHBOARD_PROXY everybody who reaches the port sees all: a proxy in front has to admit only the right viewers, and
  * the port must not be reachable past it.
  *
@@ -18,6 +18,7 @@
  */
 #pragma once
 
+#include <stddef.h>
 #include <uv.h>
 
 #include "base/error.h"
@@ -49,3 +50,19 @@ unsigned int dashboard_port(const struct dashboard *dashboard);
 
 /* The memory goes when the loop has closed the handles. Accepts NULL, returns NULL. */
 struct dashboard *dashboard_close(struct dashboard *dashboard);
+
+/* ---- the files of the page, which are in the program: src/cluster/dashboard/page, by tools/embed ---- */
+
+struct embedded_file {
+        const char *name; /* NULL ends the table */
+        const unsigned char *data;
+        size_t size;
+};
+
+extern const struct embedded_file dashboard_page[];
+
+/* "text/html; charset=utf-8" and so on. */
+const char *dashboard_page_type(const char *name);
+
+/* |name| without a slash in front; "" is index.html. NULL: the page has no such file. */
+const struct embedded_file *dashboard_page_find(const char *name);

@@ -199,8 +199,9 @@ static json_t *why_json(const json_t *pod, const struct why *why)
         json_t *nodes = json_array();
 
         for (size_t i = 0; i < why->n_nodes; i++)
-                json_array_append_new(nodes, json_pack("{s:s, s:s, s:b}", "name", why->nodes[i].name, "reason",
-                                                     why->nodes[i].reason, "hasRoom", why->nodes[i].has_room));
+                json_array_append_new(
+                        nodes, json_pack("{s:s, s:s, s:b}", "name", why->nodes[i].name, "reason", why->nodes[i].reason,
+                                       "hasRoom", why->nodes[i].class == WHY_HAS_ROOM));
         return json_pack("{s:s*, s:s*, s:s, s:s, s:s*, s:s*, s:o}", "namespace",
                 object_text(pod, "metadata", "namespace", NULL), "pod", object_text(pod, "metadata", "name", NULL),
                 "state", why_state_name(why->state), "sentence", why->sentence, "todo", why->todo, "said", why->said,

@@ -10,7 +10,7 @@
 #include "base/io/loop.h"
 #include "net/kube/list.h"
 #include "net/kube/object.h"
-#include "net/kube/user_credentials.h"
+#include "net/kube/kubeconfig.h"
 
 #define EVENTS_LIMIT 500 /* an object has a few; kubelet and scheduler count repetitions up */
 #define MOST_SILENT 5U   /* agents that are named, of those that do not answer */

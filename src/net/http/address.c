@@ -64,15 +64,11 @@ static int address_open_socket(union address *address, bool is_every)
         return fd;
 }
 
-static socklen_t address_size(const union address *address)
-{
-        return address->any.sa_family == AF_INET ? sizeof(address->four) : sizeof(address->six);
-}
-
 int http_address_listen(int *ret_fd, const char *text, struct error *err)
 {
         const int yes = 1;
         union address address;
+        socklen_t size;
         _close_ int fd = -1;
 
         if (address_read_address(text, &address, err) < 0)
@@ -81,7 +77,8 @@ int http_address_listen(int *ret_fd, const char *text, struct error *err)
         if (fd < 0)
                 return error_errno(err, errno, "make a socket");
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-        if (bind(fd, &address.any, address_size(&address)) < 0 || listen(fd, SOMAXCONN) < 0)
+        size = address.any.sa_family == AF_INET ? sizeof(address.four) : sizeof(address.six);
+        if (bind(fd, &address.any, size) < 0 || listen(fd, SOMAXCONN) < 0)
                 return error_errno(err, errno, "listen at '%s'", text);
         *ret_fd = TAKE_FD(fd);
         return 0;

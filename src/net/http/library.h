@@ -1,12 +1,10 @@
 /*
- * libmicrohttpd, loaded when it is first needed. Debian builds it with GnuTLS, which is not used here. GnuTLS would
+ * What net/http/server.c uses of libmicrohttpd, which is loaded when it is first needed. Debian builds it with GnuTLS, which is not used here. GnuTLS would
  * make each start of the program take three times as long and a third more memory, even where metrics are not read.
  */
 #pragma once
 
 #include <microhttpd.h>
-
-#include "base/error.h"
 
 #define MICROHTTPD_FUNCTIONS(CALL)                                                                                     \
         CALL(add_connection)                                                                                           \
@@ -29,6 +27,3 @@ struct microhttpd {
         MICROHTTPD_FUNCTIONS(MICROHTTPD_MEMBER)
 };
 #undef MICROHTTPD_MEMBER
-
-/* The library stays for good. ERROR_NOT_FOUND where it is not installed. */
-int microhttpd_load(struct microhttpd *ret, struct error *err) MUST_USE;

@@ -1,5 +1,5 @@
 /*
- * OpenSSL, loaded when it is first needed: its libssl where there is one, as in Debian, or what the image's libcurl has
+ * What net/http/tls.c uses of OpenSSL, which is loaded when it is first needed: its libssl where there is one, as in Debian, or what the image's libcurl has
  * of it. So a program that uses no TLS does not load it, and one that talks to the API server over TLS does not load it
  * twice. deploy/container/libraries reads the names below.
  */
@@ -9,8 +9,6 @@
 #include <openssl/rand.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
-
-#include "base/error.h"
 
 #define OPENSSL_FUNCTIONS(CALL)                                                                                        \
         CALL(ASN1_INTEGER_set_uint64)                                                                                  \
@@ -58,6 +56,3 @@ struct openssl {
         OPENSSL_FUNCTIONS(OPENSSL_MEMBER)
 };
 #undef OPENSSL_MEMBER
-
-/* The library stays for good. ERROR_NOT_FOUND where it is not installed. */
-int openssl_load(struct openssl *ret, struct error *err) MUST_USE;

@@ -13,12 +13,12 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/library.h"
 #include "base/list.h"
 #include "base/io/closing.h"
 #include "net/http/address.h"
@@ -27,6 +27,18 @@
 #include "net/http/tls.h"
 
 static struct microhttpd mhd; /* filled by http_server_new() */
+
+#define ROW(name) LIBRARY_SYMBOL(struct microhttpd, name, "MHD_" #name),
+static const struct library_symbol symbols[] = {MICROHTTPD_FUNCTIONS(ROW)};
+#undef ROW
+
+static const struct library library = {
+        .files = {"libmicrohttpd.so.12"},
+        .needs = "version 0.9.75",
+        .remedy = "install libmicrohttpd (Debian: libmicrohttpd12), or set no address of a server",
+        .symbols = symbols,
+        .n_symbols = ARRAY_SIZE(symbols),
+};
 
 struct http_server {
         struct http_server_options options;
@@ -76,12 +88,6 @@ struct http_request {
 
 /* ---- texts ---- */
 
-struct http_text {
-        char *data;
-        size_t size;
-        unsigned int references;
-};
-
 struct http_text *http_text_new(char *text, size_t size)
 {
         struct http_text *ret = xcalloc(1, sizeof(*ret));
@@ -103,16 +109,6 @@ struct http_text *http_text_unref(struct http_text *text)
                 free(text);
         }
         return NULL;
-}
-
-size_t http_text_size(const struct http_text *text)
-{
-        return text->size;
-}
-
-const char *http_text_data(const struct http_text *text)
-{
-        return text->data;
 }
 
 static void on_text_sent(void *data)
@@ -226,12 +222,17 @@ void http_request_answer(struct http_request *request, const struct http_answer 
 
 void http_request_answer_plain(struct http_request *request, unsigned int status, const char *text)
 {
-        const struct http_header allow[] = {{MHD_HTTP_HEADER_ALLOW, "GET, HEAD"}, {0}};
+        static const struct http_header allow[] = {{MHD_HTTP_HEADER_ALLOW, "GET, HEAD"}, {0}};
+        static const struct http_header challenge[] = {{MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer"}, {0}};
+        struct http_answer answer = {.status = status,
+                .type = "text/plain; charset=utf-8",
+                .text = http_text_new(xstrdup(text), strlen(text))};
 
-        http_request_answer(request, &(struct http_answer){.status = status,
-                                             .type = "text/plain; charset=utf-8",
-                                             .text = http_text_new(xstrdup(text), strlen(text)),
-                                             .headers = status == MHD_HTTP_METHOD_NOT_ALLOWED ? allow : NULL});
+        if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
+                answer.headers = allow;
+        else if (status == MHD_HTTP_UNAUTHORIZED)
+                answer.headers = challenge;
+        http_request_answer(request, &answer);
 }
 
 static void request_end(struct http_request *request)
@@ -399,12 +400,6 @@ static void on_http_readable(uv_poll_t *poll, int status UNUSED, int events UNUS
 
 /* ---- who connects ---- */
 
-union client {
-        struct sockaddr any;
-        struct sockaddr_in four;
-        struct sockaddr_in6 six;
-};
-
 static void on_connectable(uv_poll_t *poll, int status, int events);
 
 static void on_pause_over(uv_timer_t *timer)
@@ -424,9 +419,10 @@ static void on_accepted(int fd, const struct sockaddr *address, socklen_t size, 
 static void on_connectable(uv_poll_t *poll, int status UNUSED, int events UNUSED)
 {
         struct http_server *server = container_of(poll, struct http_server, listening);
-        union client client = {.any.sa_family = AF_UNSPEC};
+        struct sockaddr_storage client = {.ss_family = AF_UNSPEC};
+        struct sockaddr *address = (struct sockaddr *)&client;
         socklen_t size = sizeof(client);
-        int fd = accept4(server->listener, &client.any, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int fd = accept4(server->listener, address, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
         if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
                 uv_poll_stop(poll); /* it would be readable all the time */
@@ -435,32 +431,9 @@ static void on_connectable(uv_poll_t *poll, int status UNUSED, int events UNUSED
         if (fd < 0)
                 return;
         if (server->tls)
-                http_tls_accept(server->tls, fd, &client.any, size);
+                http_tls_accept(server->tls, fd, address, size);
         else
-                on_accepted(fd, &client.any, size, server);
-}
-
-static void server_on_tls_trouble(const struct error *error, void *data)
-{
-        struct http_server *server = data;
-
-        if (server->options.on_tls_trouble)
-                server->options.on_tls_trouble(error, server->options.data);
-}
-
-static int start_tls(struct http_server *server, struct error *err)
-{
-        const struct http_server_options *options = &server->options;
-        const struct http_tls_options tls = {.loop = options->loop,
-                .certificate = options->tls->certificate,
-                .key = options->tls->key,
-                .deadline_ms = options->deadline_ms,
-                .is_known = server_is_known,
-                .on_accepted = on_accepted,
-                .on_trouble = server_on_tls_trouble,
-                .data = server};
-
-        return http_tls_new(&server->tls, &tls, err);
+                on_accepted(fd, address, size, server);
 }
 
 /* ---- start and end ---- */
@@ -473,8 +446,9 @@ static void server_ignore(void *data UNUSED, const char *format UNUSED, va_list 
 static int start_daemon(struct http_server *server, struct error *err)
 {
         const struct http_server_options *options = &server->options;
+        const struct http_tls_side side = {server_is_known, on_accepted, server};
 
-        if (options->tls && start_tls(server, err) < 0)
+        if (options->tls && http_tls_new(&server->tls, options, &side, err) < 0)
                 return -1;
         server->daemon = mhd.start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET, 0, NULL,
                 NULL, on_http_request, server, MHD_OPTION_EXTERNAL_LOGGER, server_ignore, NULL,
@@ -532,7 +506,7 @@ int http_server_new(struct http_server **ret, const struct http_server_options *
         _close_ int fd = -1;
         int rc;
 
-        if (microhttpd_load(&mhd, err) < 0 || http_address_listen(&fd, options->address, err) < 0)
+        if (library_load(&library, &mhd, err) < 0 || http_address_listen(&fd, options->address, err) < 0)
                 return -1;
         server = xcalloc(1, sizeof(*server));
         server->options = *options;

@@ -26,15 +26,17 @@
 struct http_server;
 struct http_request;
 
-/* A text that several answers share. */
-struct http_text;
+/* A text that several answers share; nobody changes it. */
+struct http_text {
+        char *data;
+        size_t size;
+        unsigned int references;
+};
 
 /* Takes |text|, which is freed with the last reference. */
 struct http_text *http_text_new(char *text, size_t size);
 struct http_text *http_text_ref(struct http_text *text);
 struct http_text *http_text_unref(struct http_text *text); /* accepts NULL, returns NULL */
-size_t http_text_size(const struct http_text *text);
-const char *http_text_data(const struct http_text *text);
 
 struct http_header {
         const char *name; /* NULL ends the list */
@@ -64,6 +66,7 @@ struct http_server_options {
         const struct http_server_tls *tls; /* NULL: none. Copied. Local clients may leave it out */
         /* New files of |tls| cannot be used, those before are. May be NULL */
         void (*on_tls_trouble)(const struct error *error, void *data);
+        void *trouble_data;
         /* Called for each GET and HEAD. May answer, may not close the server. */
         void (*on_request)(struct http_request *request, void *data);
         void *data;
@@ -105,5 +108,5 @@ void http_request_on_gone(struct http_request *request, void (*on_gone)(void *da
 
 /* |request| is freed. */
 void http_request_answer(struct http_request *request, const struct http_answer *answer);
-/* The same, of a text of ours: "…\n", text/plain. |text| is copied. */
+/* The same, of a text of ours: "…\n", text/plain, with what 401 and 405 need. |text| is copied. */
 void http_request_answer_plain(struct http_request *request, unsigned int status, const char *text);

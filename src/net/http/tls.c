@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/library.h"
 #include "base/list.h"
 #include "base/io/closing.h"
 #include "net/http/openssl.h"
@@ -17,8 +18,21 @@
 
 static struct openssl openssl; /* filled by http_tls_new() */
 
+#define ROW(name) LIBRARY_SYMBOL(struct openssl, name, #name),
+static const struct library_symbol symbols[] = {OPENSSL_FUNCTIONS(ROW)};
+#undef ROW
+
+static const struct library library = {
+        .files = {"libssl.so.3", "libcurl.so.4"},
+        .needs = "OpenSSL 3.0",
+        .remedy = "install OpenSSL (Debian: libssl3), or serve metrics without TLS",
+        .symbols = symbols,
+        .n_symbols = ARRAY_SIZE(symbols),
+};
+
 struct http_tls {
-        struct http_tls_options options;
+        struct http_server_options options;
+        struct http_tls_side side;
         char *certificate;
         char *key;
         SSL_CTX *context;
@@ -46,7 +60,7 @@ struct tls_link {
         struct sockaddr_storage address; /* the client's */
         socklen_t address_size;
         SSL *ssl;
-        int client;
+        int client; /* -1 once it is passed on */
         int inner;
         int outer; /* the other end, until the server has it; -1 then */
         uv_poll_t client_poll;
@@ -55,7 +69,6 @@ struct tls_link {
         struct closing closing;
         unsigned int n_open; /* handles, in the order deadline, client_poll, inner_poll */
         bool may_be_plain;
-        bool is_plain;
         bool has_ended;    /* the client has */
         int client_events; /* that the last step of TLS waits for */
         struct piece in;   /* decrypted, for the server */
@@ -173,8 +186,8 @@ static void tls_check_files(struct http_tls *tls)
         key = mark_of(tls->key);
         if (file_mark_is_same(&certificate, &tls->marks[0]) && file_mark_is_same(&key, &tls->marks[1]))
                 return;
-        if (tls_load_files(tls, &err) < 0 && tls->options.on_trouble)
-                tls->options.on_trouble(&err, tls->options.data);
+        if (tls_load_files(tls, &err) < 0 && tls->options.on_tls_trouble)
+                tls->options.on_tls_trouble(&err, tls->options.trouble_data);
 }
 
 /* ---- a link ---- */
@@ -194,7 +207,8 @@ static void tls_link_free(void *data)
 
         list_remove(&link->link);
         openssl.SSL_free(link->ssl);
-        close(link->client);
+        if (link->client >= 0)
+                close(link->client);
         close(link->inner);
         if (link->outer >= 0)
                 close(link->outer);
@@ -237,7 +251,7 @@ static size_t piece_size(const struct piece *piece)
 }
 
 /* The result of a step. */
-enum step { STEP_DONE, STEP_WAITS, STEP_FAILED };
+enum step { STEP_DONE, STEP_WAITS, STEP_FAILED, STEP_PLAIN };
 
 static enum step link_ssl_result(struct tls_link *link, int result)
 {
@@ -265,46 +279,35 @@ static enum step accept_client(struct tls_link *link)
                         return size < 0 && errno == EAGAIN ? STEP_WAITS : STEP_FAILED;
                 }
                 link->may_be_plain = false;
-                link->is_plain = first != SSL3_RT_HANDSHAKE;
+                if (first != SSL3_RT_HANDSHAKE)
+                        return STEP_PLAIN;
         }
-        result = link->is_plain ? 1 : openssl.SSL_accept(link->ssl);
+        result = openssl.SSL_accept(link->ssl);
         return result == 1 ? STEP_DONE : link_ssl_result(link, result);
+}
+
+static void link_give(struct tls_link *link, int fd)
+{
+        const struct http_tls_side *side = &link->tls->side;
+
+        side->on_accepted(fd, (const struct sockaddr *)&link->address, link->address_size, side->data);
 }
 
 static void link_serve(struct tls_link *link)
 {
-        const struct http_tls_options *options = &link->tls->options;
-
         list_remove(&link->guest.link);
         link->state = LINK_SERVED;
-        uv_timer_start(&link->deadline, on_link_deadline, options->deadline_ms, 0);
-        options->on_accepted(
-                TAKE_FD(link->outer), (const struct sockaddr *)&link->address, link->address_size, options->data);
+        uv_timer_start(&link->deadline, on_link_deadline, link->tls->options.deadline_ms, 0);
+        link_give(link, TAKE_FD(link->outer));
 }
 
-/* Returns what SSL_read() or recv() returns: the number of bytes, or a failure for link_io_result(). */
-static int read_some(struct tls_link *link)
+/* The server gets the client itself. */
+static void link_pass_on(struct tls_link *link)
 {
-        if (!link->is_plain)
-                return openssl.SSL_read(link->ssl, link->in.bytes, (int)PIECE);
-        return (int)recv(link->client, link->in.bytes, PIECE, 0);
-}
+        const int fd = TAKE_FD(link->client);
 
-static int tls_write_some(struct tls_link *link, const unsigned char *bytes, size_t size)
-{
-        if (!link->is_plain)
-                return openssl.SSL_write(link->ssl, bytes, (int)size);
-        return (int)send(link->client, bytes, size, MSG_NOSIGNAL);
-}
-
-static enum step link_io_result(struct tls_link *link, int result, int events)
-{
-        if (!link->is_plain)
-                return link_ssl_result(link, result);
-        if (result == 0 || errno != EAGAIN)
-                return STEP_FAILED;
-        link->client_events |= events;
-        return STEP_WAITS;
+        tls_link_end(link); /* its memory stays until the loop has closed the handles */
+        link_give(link, fd);
 }
 
 static enum step tls_read_client(struct tls_link *link)
@@ -313,13 +316,13 @@ static enum step tls_read_client(struct tls_link *link)
 
         if (link->has_ended || piece_size(&link->in) > 0)
                 return STEP_WAITS;
-        result = read_some(link);
+        result = openssl.SSL_read(link->ssl, link->in.bytes, (int)PIECE);
         if (result > 0) {
                 link->in.begin = 0;
                 link->in.end = (size_t)result;
                 return STEP_DONE;
         }
-        if (link_io_result(link, result, UV_READABLE) == STEP_WAITS)
+        if (link_ssl_result(link, result) == STEP_WAITS)
                 return STEP_WAITS;
         /*
          * The client has ended or failed: the request that it has sent so far is still answered, if the client can
@@ -365,9 +368,9 @@ static enum step write_client(struct tls_link *link)
 
         if (piece_size(&link->out) == 0)
                 return STEP_WAITS;
-        result = tls_write_some(link, link->out.bytes + link->out.begin, piece_size(&link->out));
+        result = openssl.SSL_write(link->ssl, link->out.bytes + link->out.begin, (int)piece_size(&link->out));
         if (result <= 0)
-                return link_io_result(link, result, UV_WRITABLE);
+                return link_ssl_result(link, result);
         link->out.begin += (size_t)result;
         return STEP_DONE;
 }
@@ -418,6 +421,10 @@ static void link_pump(struct tls_link *link)
         link->client_events = 0;
         if (link->state == LINK_HANDSHAKE)
                 accepted = accept_client(link);
+        if (accepted == STEP_PLAIN) {
+                link_pass_on(link);
+                return;
+        }
         if (link->state == LINK_HANDSHAKE && accepted == STEP_DONE)
                 link_serve(link);
         failed = accepted == STEP_FAILED;
@@ -427,8 +434,7 @@ static void link_pump(struct tls_link *link)
                 has_more = step_once(link, &failed);
         }
         if (link->state == LINK_LINGERS && piece_size(&link->out) == 0 && !failed) {
-                if (!link->is_plain)
-                        openssl.SSL_shutdown(link->ssl); /* so that the client knows that it has all */
+                openssl.SSL_shutdown(link->ssl); /* so that the client knows that it has all */
                 shutdown(link->client, SHUT_WR);
                 failed = true;
         }
@@ -499,7 +505,7 @@ void http_tls_accept(struct http_tls *tls, int fd, const struct sockaddr *addres
         link->address_size = size;
         link->may_be_plain = http_peer_is_loopback(&peer);
         link->guest.peer = peer;
-        if (tls->options.is_known(&peer, tls->options.data))
+        if (tls->side.is_known(&peer, tls->side.data))
                 link->guest.rank = HTTP_RANK_KNOWN;
         list_append(&tls->links, &link->link);
         list_init(&link->guest.link);
@@ -514,16 +520,18 @@ void http_tls_accept(struct http_tls *tls, int fd, const struct sockaddr *addres
 
 /* ---- start and end ---- */
 
-int http_tls_new(struct http_tls **ret, const struct http_tls_options *options, struct error *err)
+int http_tls_new(struct http_tls **ret, const struct http_server_options *options, const struct http_tls_side *side,
+        struct error *err)
 {
         struct http_tls *tls;
 
-        if (openssl_load(&openssl, err) < 0)
+        if (library_load(&library, &openssl, err) < 0)
                 return -1;
         tls = xcalloc(1, sizeof(*tls));
         tls->options = *options;
-        tls->certificate = xstrdup(options->certificate);
-        tls->key = xstrdup(options->key);
+        tls->side = *side;
+        tls->certificate = xstrdup(options->tls->certificate);
+        tls->key = xstrdup(options->tls->key);
         list_init(&tls->links);
         http_room_init(&tls->room, HTTP_TLS_APART, HTTP_TLS_APART / 2);
         if (tls_load_files(tls, err) < 0) {

@@ -14,7 +14,7 @@
  * The certificate comes from a file, or is made at the start and signed by itself, as those of controller-runtime are:
  * then clients cannot verify the server, but the connection is still encrypted. Files are checked again when a client
  * connects, at most every HTTP_TLS_LOOK_MS, so a renewed certificate is used without a restart; where new files are
- * wrong, the ones before stay, and |on_trouble| says why.
+ * wrong, the ones before stay, and |on_tls_trouble| says why.
  *
  * A client on this machine may leave TLS out: what begins with no record of TLS is passed on as it is.
  */
@@ -25,6 +25,7 @@
 
 #include "base/error.h"
 #include "net/http/room.h"
+#include "net/http/server.h"
 
 #define HTTP_TLS_LOOK_MS UINT64_C(10000)
 #define HTTP_TLS_APART 32U
@@ -32,21 +33,18 @@
 
 struct http_tls;
 
-struct http_tls_options {
-        uv_loop_t *loop;
-        const char *certificate; /* path, PEM, with the chain; NULL: one is made */
-        const char *key;         /* path, PEM; NULL with |certificate| only */
-        uint64_t deadline_ms;    /* after the handshake */
+/* What it asks of, and gives to, the server. */
+struct http_tls_side {
         /* Has this address shown who it is? */
         bool (*is_known)(const struct http_peer *peer, void *data);
         /* The handshake is done. |fd|, the other end of the pair, is taken. May not close. */
         void (*on_accepted)(int fd, const struct sockaddr *address, socklen_t size, void *data);
-        void (*on_trouble)(const struct error *error, void *data); /* once for the same trouble; may be NULL */
         void *data;
 };
 
-/* The options are copied. Errors name the file. */
-int http_tls_new(struct http_tls **ret, const struct http_tls_options *options, struct error *err) MUST_USE;
+/* |options| are the server's, copied as |side|; its deadline begins after the handshake. Errors name the file. */
+int http_tls_new(struct http_tls **ret, const struct http_server_options *options, const struct http_tls_side *side,
+        struct error *err) MUST_USE;
 
 /* Takes the connection |fd|. From a loopback address TLS may be left out. */
 void http_tls_accept(struct http_tls *tls, int fd, const struct sockaddr *address, socklen_t size);

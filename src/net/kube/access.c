@@ -24,21 +24,13 @@
 
 #define KUBE_ACCESS_AT_ONCE 8U /* reviews of one question */
 
-struct access_right {
-        struct list link;
-        char *key; /* of the wish */
-        bool is_allowed;
-        uint64_t until; /* on the loop's clock */
-};
-
 struct access_user {
         struct list link;
         char hash[SHA256_HEX + 1];
-        json_t *user; /* NULL: the token is invalid */
-        uint64_t until;
+        json_t *user;        /* NULL: the token is invalid */
+        uint64_t until;      /* on the loop's clock */
         uint64_t good_until; /* 0: it has had no right yet */
-        struct list rights;
-        size_t n_rights;
+        json_t *rights;      /* the wish's key → [is allowed, until], the oldest first */
 };
 
 /* Each class of clients has a limit of its own for reviews at a time. */
@@ -85,21 +77,12 @@ struct kube_question {
 
 /* ---- what is kept ---- */
 
-static void right_free(struct access_user *user, struct access_right *right)
-{
-        list_remove(&right->link);
-        user->n_rights--;
-        free(right->key);
-        free(right);
-}
-
 static void user_free(struct kube_access *access, struct access_user *user)
 {
-        while (!list_is_empty(&user->rights))
-                right_free(user, container_of(user->rights.next, struct access_right, link));
         list_remove(&user->link);
         access->n_users--;
         json_decref(user->user);
+        json_decref(user->rights);
         free(user);
 }
 
@@ -158,43 +141,33 @@ static void keep_user(struct kube_access *access, const char *hash, json_t *json
         user->user = json;
         user->until = access_now(access) + KUBE_ACCESS_KEEP_MS;
         user->good_until = good_until;
-        list_init(&user->rights);
+        user->rights = json_object();
         list_append(&access->users, &user->link);
         access->n_users++;
 }
 
-static const struct access_right *find_right(struct access_user *user, const char *key, uint64_t now)
+/* NULL: it is not known. */
+static const json_t *find_right(const struct access_user *user, const char *key, uint64_t now)
 {
-        LIST_FOR_EACH(link, &user->rights) {
-                struct access_right *right = container_of(link, struct access_right, link);
+        const json_t *right = json_object_get(user->rights, key);
 
-                if (strcmp(right->key, key) != 0)
-                        continue;
-                if (right->until > now)
-                        return right;
-                right_free(user, right);
-                return NULL;
-        }
-        return NULL;
+        return right && (uint64_t)json_integer_value(json_array_get(right, 1)) > now ? json_array_get(right, 0) : NULL;
 }
 
 static void keep_right(struct kube_access *access, const char *hash, const char *key, bool is_allowed)
 {
         struct access_user *user = find_user(access, hash);
-        struct access_right *right;
+        const uint64_t now = access_now(access);
 
-        if (!user || find_right(user, key, access_now(access)))
+        if (!user || find_right(user, key, now))
                 return;
-        if (user->n_rights >= 2 * KUBE_ACCESS_WISHES)
-                right_free(user, container_of(user->rights.next, struct access_right, link));
-        right = xcalloc(1, sizeof(*right));
-        right->key = xstrdup(key);
-        right->is_allowed = is_allowed;
-        right->until = access_now(access) + KUBE_ACCESS_KEEP_MS;
+        json_object_del(user->rights, key); /* the newest is the last */
+        if (json_object_size(user->rights) >= 2 * KUBE_ACCESS_WISHES)
+                json_object_del(user->rights, json_object_iter_key(json_object_iter(user->rights)));
+        json_object_set_new(
+                user->rights, key, json_pack("[b, I]", is_allowed, (json_int_t)(now + KUBE_ACCESS_KEEP_MS)));
         if (is_allowed)
-                user->good_until = access_now(access) + KUBE_ACCESS_REMEMBER_MS;
-        list_append(&user->rights, &right->link);
-        user->n_rights++;
+                user->good_until = now + KUBE_ACCESS_REMEMBER_MS;
 }
 
 /* ---- questions ---- */
@@ -242,7 +215,7 @@ static void question_finish(struct kube_question *question, const char *user)
         free(allowed);
 }
 
-static void question_step(struct kube_question *question);
+static void question_step(void *data);
 
 /*
  * The kind is never ERROR_DENIED, even if the API server denies us the review, since that says nothing about the token.
@@ -278,20 +251,25 @@ static enum access_queue queue_of(const struct kube_question *question)
         return question->is_suspect ? QUEUE_SUSPECTS : QUEUE_STRANGERS;
 }
 
+/* Takes |spec|. */
+static struct kube_call *access_review(const struct kube_question *question, const char *version, const char *kind,
+        const char *path, json_t *spec, kube_done_fn *done, void *data)
+{
+        json_t *body = json_pack("{s:s, s:s, s:o}", "apiVersion", version, "kind", kind, "spec", spec);
+        struct kube_call *call = kube_client_send(question->access->client,
+                &(struct kube_request){.method = KUBE_CREATE, .path = path, .body = body, .done = done, .data = data});
+
+        json_decref(body);
+        return call;
+}
+
 static void review_token(struct kube_question *question)
 {
-        json_t *body = json_pack("{s:s, s:s, s:{s:s}}", "apiVersion", "authentication.k8s.io/v1", "kind", "TokenReview",
-                "spec", "token", question->token);
-
         question->queue = queue_of(question);
         question->access->n_reviews[question->queue]++;
-        question->review = kube_client_send(
-                question->access->client, &(struct kube_request){.method = KUBE_CREATE,
-                                                  .path = "/apis/authentication.k8s.io/v1/tokenreviews",
-                                                  .body = body,
-                                                  .done = on_token_reviewed,
-                                                  .data = question});
-        json_decref(body);
+        question->review = access_review(question, "authentication.k8s.io/v1", "TokenReview",
+                "/apis/authentication.k8s.io/v1/tokenreviews", json_pack("{s:s}", "token", question->token),
+                on_token_reviewed, question);
         forget_token(question);
 }
 
@@ -314,36 +292,28 @@ static void on_wish_reviewed(const struct kube_answer *answer, void *data)
 static void review_wish(struct kube_question *question, struct access_wish *wish, const json_t *user)
 {
         json_t *spec = json_deep_copy(wish->attributes);
-        json_t *body;
 
         json_object_set(spec, "user", json_object_get(user, "username"));
         json_object_set(spec, "uid", json_object_get(user, "uid"));
         json_object_set(spec, "groups", json_object_get(user, "groups"));
         json_object_set(spec, "extra", json_object_get(user, "extra"));
-        body = json_pack("{s:s, s:s, s:o}", "apiVersion", "authorization.k8s.io/v1", "kind", "SubjectAccessReview",
-                "spec", spec);
         wish->is_asked = true;
         question->n_open++;
-        wish->call = kube_client_send(
-                question->access->client, &(struct kube_request){.method = KUBE_CREATE,
-                                                  .path = "/apis/authorization.k8s.io/v1/subjectaccessreviews",
-                                                  .body = body,
-                                                  .done = on_wish_reviewed,
-                                                  .data = wish});
-        json_decref(body);
+        wish->call = access_review(question, "authorization.k8s.io/v1", "SubjectAccessReview",
+                "/apis/authorization.k8s.io/v1/subjectaccessreviews", spec, on_wish_reviewed, wish);
 }
 
 /* True: nothing is missing. */
-static bool question_ask_wishes(struct kube_question *question, struct access_user *user)
+static bool question_ask_wishes(struct kube_question *question, const struct access_user *user)
 {
         const uint64_t now = access_now(question->access);
 
         for (size_t i = 0; i < question->n_wishes && question->n_open < KUBE_ACCESS_AT_ONCE; i++) {
                 struct access_wish *wish = &question->wishes[i];
-                const struct access_right *right = wish->is_asked ? NULL : find_right(user, wish->key, now);
+                const json_t *right = wish->is_asked ? NULL : find_right(user, wish->key, now);
 
                 if (right) {
-                        question->allowed[i] = right->is_allowed;
+                        question->allowed[i] = json_is_true(right);
                         wish->is_asked = true;
                 } else if (!wish->is_asked) {
                         review_wish(question, wish, user->user);
@@ -352,10 +322,11 @@ static bool question_ask_wishes(struct kube_question *question, struct access_us
         return question->n_open == 0;
 }
 
-static void question_step(struct kube_question *question)
+static void question_step(void *data)
 {
+        struct kube_question *question = data;
         struct kube_access *access = question->access;
-        struct access_user *user = find_user(access, question->hash);
+        const struct access_user *user = find_user(access, question->hash);
 
         if (question->error.kind != ERROR_NONE) {
                 question_finish(question, NULL);
@@ -379,28 +350,13 @@ static void question_step(struct kube_question *question)
         }
 }
 
-static void on_question_begins(void *data)
-{
-        question_step(data);
-}
-
 /* ---- wishes ---- */
-
-static void access_put_text(json_t *object, const char *key, const char *value)
-{
-        if (value)
-                json_object_set_new(object, key, json_string(value));
-}
 
 static void wish_read(struct access_wish *ret, const struct kube_wish *wish)
 {
-        json_t *attributes = json_object();
+        json_t *attributes = json_pack("{s:s*, s:s*, s:s*, s:s*, s:s*}", "verb", wish->verb, "group", wish->group,
+                "resource", wish->resource, "namespace", wish->namespace, "path", wish->path);
 
-        access_put_text(attributes, "verb", wish->verb);
-        access_put_text(attributes, "group", wish->group);
-        access_put_text(attributes, "resource", wish->resource);
-        access_put_text(attributes, "namespace", wish->namespace);
-        access_put_text(attributes, "path", wish->path);
         ret->key = json_dumps(attributes, JSON_COMPACT);
         ret->attributes = json_pack("{s:o}", wish->path ? "nonResourceAttributes" : "resourceAttributes", attributes);
 }
@@ -423,7 +379,7 @@ struct kube_question *kube_access_ask(struct kube_access *access, const struct k
         }
         question->done = done;
         question->data = data;
-        deferred_init(&question->begin, kube_client_loop(access->client), on_question_begins, question);
+        deferred_init(&question->begin, kube_client_loop(access->client), question_step, question);
         deferred_schedule(&question->begin);
         list_append(&access->questions, &question->link);
         return question;
@@ -444,10 +400,7 @@ const char *kube_access_bearer(const char *header)
                 return NULL;
         token = header + strlen("Bearer ");
         token += strspn(token, " ");
-        for (const char *c = token; *c; c++)
-                if (*c < '!' || *c > '~')
-                        return NULL;
-        return *token && strlen(token) <= KUBE_TOKEN_LIMIT ? token : NULL;
+        return *token && kube_token_is_plain(token) && strlen(token) <= KUBE_TOKEN_LIMIT ? token : NULL;
 }
 
 struct kube_access *kube_access_new(struct kube_client *client)

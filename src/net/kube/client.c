@@ -1,22 +1,18 @@
 #include "net/kube/client.h"
 
 #include <assert.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/list.h"
 #include "base/strbuf.h"
-#include "base/io/closing.h"
 #include "net/kube/body.h"
-#include "net/kube/edit.h"
 #include "net/kube/object.h"
-#include "net/kube/reply.h"
 #include "net/kube/transport.h"
 
 struct kube_client {
         uv_loop_t *loop;
         struct kube_credentials credentials;
-        struct transport *transport;
+        struct transport transport;
         bool is_equipped; /* it has credentials; until then calls wait in the list */
         struct list calls;
         struct closing closing; /* calls and the transport */
@@ -36,24 +32,21 @@ struct kube_call {
         struct kube_client *client;
         struct transfer *transfer; /* NULL: waiting */
         uv_timer_t timer;          /* for the wait */
-        struct closing closing;
-        uint64_t timeout_ms;
-        uint64_t until;         /* on the loop's clock; not valid while the client has no credentials */
-        struct backoff backoff; /* between refusals of a busy server */
+        uint64_t until;            /* on the loop's clock; not valid while the client has no credentials */
+        struct backoff backoff;    /* between refusals of a busy server */
         bool is_identity_renewed;
-        bool is_text;         /* kube_request's */
-        const char *as;       /* the same */
         struct error failure; /* of a request that could not be sent; kind ERROR_NONE: none */
 
-        /* The request, owned. */
-        enum kube_method method;
-        char *path;
+        /* As it was given, but for |method|, that of the request that is sent; its texts are not valid any more. */
+        struct kube_request request;
+        char *path; /* of the request that is sent; owned, like the next two */
         char *query;
         char *body;
 
-        struct call_edit *edit; /* NULL: no edit */
-        kube_done_fn *done;
-        void *data;
+        struct kube_edit edit; /* |edit.edit| NULL: no edit */
+        struct arena arena;    /* its texts */
+        unsigned int n_tries;  /* of the edit, begun */
+        bool is_sent_back;     /* the change is being sent; false: the object is being read */
 };
 
 static const struct {
@@ -80,9 +73,9 @@ static void on_client_closed(void *data)
         free(client);
 }
 
-static void on_call_closed(void *data)
+static void on_call_closed(uv_handle_t *handle)
 {
-        struct kube_call *call = data;
+        struct kube_call *call = container_of(handle, struct kube_call, timer);
 
         closing_release(&call->client->closing);
         free(call);
@@ -93,46 +86,120 @@ static void call_end(struct kube_call *call)
 {
         list_remove(&call->link);
         call->transfer = transfer_cancel(call->transfer);
-        call->edit = edit_free(call->edit);
+        arena_done(&call->arena);
         free(call->path);
         free(call->query);
         free(call->body);
         closing_hold(&call->client->closing);
-        closing_close(&call->closing, &call->timer);
-        closing_end(&call->closing, on_call_closed, call);
+        uv_close((uv_handle_t *)&call->timer, on_call_closed);
 }
 
-static void client_finish(struct kube_call *call, const struct kube_answer *answer)
+static void call_finish(struct kube_call *call, const struct kube_answer *answer)
 {
-        kube_done_fn *done = call->done;
-        void *data = call->data;
+        kube_done_fn *done = call->request.done;
+        void *data = call->request.data;
 
         call_end(call);
         if (done)
                 done(answer, data);
 }
 
-/* ---- sending ---- */
+/* ---- the requests of a call ---- */
 
-/* Puts the next request into |call|, and takes its body. */
-static void call_set(struct kube_call *call, const struct call_step *step)
+/* The query of a change; NULL if it is empty. */
+static char *call_query(const struct kube_request *request, enum kube_method method, const char *field_manager)
 {
-        char *path = xstrdup(step->path);
-        char *query = xstrdup(step->query);
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
 
+        if (request->query)
+                strbuf_puts(&text, request->query);
+        if (field_manager && method != KUBE_GET && method != KUBE_DELETE) {
+                strbuf_puts(&text, text.size ? "&fieldManager=" : "fieldManager=");
+                object_escape(&text, field_manager);
+        }
+        if (request->force && method == KUBE_APPLY)
+                strbuf_puts(&text, text.size ? "&force=true" : "force=true");
+        return text.size ? strbuf_take(&text) : NULL;
+}
+
+/* Makes this the request that is sent next; takes |body|. */
+static void call_set(
+        struct kube_call *call, enum kube_method method, const char *path, const char *field_manager, char *body)
+{
         free(call->path);
         free(call->query);
         free(call->body);
-        call->method = step->method;
-        call->path = path;
-        call->query = query;
-        call->body = step->body;
+        call->request.method = method;
+        call->path = xstrdup(path);
+        call->query = call_query(&call->request, method, field_manager);
+        call->body = body;
         call->is_identity_renewed = false;
 }
 
-static void send_now(struct kube_call *call);
+static void edit_read(struct kube_call *call)
+{
+        call->is_sent_back = false;
+        call->n_tries++;
+        call_set(call, KUBE_GET, call->edit.path, NULL, NULL);
+}
 
-static uint64_t client_time_left(const struct kube_call *call)
+/* The body that changes |before| into |after|; NULL if they are equal. */
+static char *edit_make_body(const struct kube_edit *edit, json_t *before, json_t *after)
+{
+        const char *version = object_text(before, "metadata", "resourceVersion", NULL);
+        json_t *body = edit->replace ? json_incref(after) : object_difference(before, after);
+        char *text = NULL;
+
+        if (edit->replace ? !json_equal(before, after) : json_object_size(body) > 0) {
+                if (version)
+                        json_object_set_new(
+                                object_make(body, "metadata", NULL), "resourceVersion", json_string(version));
+                text = body_print(body);
+        }
+        json_decref(body);
+        return text;
+}
+
+/* The object was read. The callback may change it in place, so the original is kept. False: nothing is to be changed. */
+static bool edit_send_back(struct kube_call *call, json_t *object)
+{
+        const struct kube_edit *edit = &call->edit;
+        json_t *after = json_deep_copy(object);
+        char *body = edit->edit(after, edit->data) ? edit_make_body(edit, object, after) : NULL;
+
+        json_decref(after);
+        if (!body)
+                return false;
+        call->is_sent_back = true;
+        call_set(call, edit->replace ? KUBE_REPLACE : KUBE_MERGE_PATCH,
+                edit->status_path ? edit->status_path : edit->path, edit->field_manager, body);
+        return true;
+}
+
+/* True: |call| has its next request. False: |answer| is its last. */
+static bool edit_continue(struct kube_call *call, const struct kube_answer *answer)
+{
+        if (!call->edit.edit)
+                return false;
+        if (!call->is_sent_back)
+                return !answer->error && edit_send_back(call, answer->object);
+        if (answer->status != 409 || call->n_tries >= KUBE_EDIT_TRIES)
+                return false;
+        edit_read(call);
+        return true;
+}
+
+/* ---- sending ---- */
+
+static void call_send(struct kube_call *call);
+
+/* How messages call the request. */
+static const char *call_name(const struct kube_call *call)
+{
+        return call->request.on_body ? "watch" : methods[call->request.method].name;
+}
+
+static uint64_t call_time_left(const struct kube_call *call)
 {
         uint64_t now = uv_now(call->client->loop);
 
@@ -144,156 +211,121 @@ static void on_wait_over(uv_timer_t *timer)
         struct kube_call *call = container_of(timer, struct kube_call, timer);
 
         if (call->failure.kind == ERROR_NONE)
-                send_now(call);
+                call_send(call);
         else
-                client_finish(call, &(struct kube_answer){.error = &call->failure, .reason = ""});
-}
-
-/* One millisecond more than |ms|: the loop's clock is cut to milliseconds, and a retry must not come too early. */
-static void client_wait_for(struct kube_call *call, uint64_t ms)
-{
-        uv_update_time(call->client->loop);
-        uv_timer_start(&call->timer, on_wait_over, ms + 1, 0);
+                call_finish(call, &(struct kube_answer){.error = &call->failure, .reason = ""});
 }
 
 /* True if |call| was scheduled or sent again. */
-static bool try_again(struct kube_call *call, const struct transfer_end *end)
+static bool call_try_again(struct kube_call *call, const struct kube_answer *answer)
 {
         uint64_t wait;
 
-        if (end->error)
+        if (answer->error)
                 return false;
-        if (end->is_identity_old && !call->is_identity_renewed) {
+        if (answer->is_identity_old && !call->is_identity_renewed) {
                 call->is_identity_renewed = true;
-                send_now(call);
+                call_send(call);
                 return true;
         }
-        if ((end->status != 429 && end->status != 503) || end->retry_after_ms == 0 ||
-                end->retry_after_ms > KUBE_RETRY_AFTER_LIMIT_MS)
+        if (call->request.on_body || (answer->status != 429 && answer->status != 503) || answer->retry_after_ms == 0 ||
+                answer->retry_after_ms > KUBE_RETRY_AFTER_LIMIT_MS)
                 return false;
-        wait = backoff_next(&call->backoff, end->retry_after_ms, backoff_random());
-        if (wait >= client_time_left(call))
+        wait = backoff_next(&call->backoff, answer->retry_after_ms, backoff_random());
+        if (wait >= call_time_left(call))
                 return false;
-        client_wait_for(call, wait);
+        /* One millisecond more: the loop's clock is cut to milliseconds, and a retry must not come too early. */
+        uv_timer_start(&call->timer, on_wait_over, wait + 1, 0);
         return true;
 }
 
-static void on_client_end(const struct transfer_end *end, void *data)
+static void on_answer(struct kube_answer *answer, void *data)
 {
         struct kube_call *call = data;
-        struct kube_answer answer = {.status = end->status,
-                .retry_after_ms = end->retry_after_ms,
-                .text = end->error ? NULL : end->body,
-                .size = end->error ? 0 : end->size};
-        struct kube_answer other = {0};
-        struct call_step next;
-        struct reply reply;
+        const bool is_text = call->request.is_text || call->request.on_body;
+        struct error err;
 
         call->transfer = NULL;
         uv_update_time(call->client->loop);
-        if (try_again(call, end))
+        if (call_try_again(call, answer))
                 return;
-        if (call->is_text)
-                reply_read_text(&reply, methods[call->method].name, call->path, end);
+        body_read(answer, call_name(call), call->path, is_text, &err);
+        if (edit_continue(call, answer))
+                call_send(call);
         else
-                reply_read(&reply, methods[call->method].name, call->path, end);
-        answer.object = reply.object;
-        answer.reason = reply.reason;
-        answer.is_too_large = reply.is_too_large;
-        answer.error = reply.error.kind == ERROR_NONE ? NULL : &reply.error;
-        if (call->edit && edit_step(call->edit, &answer, &next, &other)) {
-                call_set(call, &next);
-                send_now(call);
-        } else {
-                client_finish(call, other.status ? &other : &answer);
-                json_decref(other.object);
-        }
-        reply_done(&reply);
+                call_finish(call, answer);
+        json_decref(answer->object);
 }
 
-static void fail_soon(struct kube_call *call)
-{
-        error_prefix(&call->failure, "%s %.200s", methods[call->method].name, call->path);
-        uv_timer_start(&call->timer, on_wait_over, 0, 0);
-}
-
-static void send_now(struct kube_call *call)
+static void call_send(struct kube_call *call)
 {
         const struct transfer_request request = {
-                .method = methods[call->method].name,
+                .method = methods[call->request.method].name,
                 .path = call->path,
                 .query = call->query,
                 .body = call->body,
-                .content_type = methods[call->method].content_type,
-                .as = call->as,
-                .timeout_ms = client_time_left(call),
-                .limit = KUBE_ANSWER_LIMIT,
-                .on_end = on_client_end,
+                .content_type = methods[call->request.method].content_type,
+                .as = call->request.as,
+                .timeout_ms = call_time_left(call),
+                .on_head = call->request.on_head,
+                .on_body = call->request.on_body,
+                .stream = call->request.data,
+                .on_end = on_answer,
                 .data = call,
         };
 
-        if (call->client->is_equipped &&
-                transfer_start(&call->transfer, call->client->transport, &request, &call->failure) < 0)
-                fail_soon(call);
+        if (!call->client->is_equipped ||
+                transfer_start(&call->transfer, &call->client->transport, &request, &call->failure) == 0)
+                return;
+        error_prefix(&call->failure, "%s %.200s", call_name(call), call->path);
+        uv_timer_start(&call->timer, on_wait_over, 0, 0);
 }
 
 /* ---- calls ---- */
 
-static struct kube_call *call_new(struct kube_client *client, uint64_t timeout_ms, kube_done_fn *done, void *data)
+/* Its timeout begins. */
+static void call_begin(struct kube_call *call)
+{
+        const uint64_t timeout_ms = call->request.timeout_ms;
+
+        uv_update_time(call->client->loop);
+        call->until = uv_now(call->client->loop) + (timeout_ms ? timeout_ms : KUBE_TIMEOUT_MS);
+        call_send(call);
+}
+
+static struct kube_call *call_new(struct kube_client *client, const struct kube_request *request)
 {
         struct kube_call *call = xcalloc(1, sizeof(*call));
 
-        uv_update_time(client->loop);
         call->client = client;
-        call->timeout_ms = timeout_ms ? timeout_ms : KUBE_TIMEOUT_MS;
+        call->request = *request;
         call->backoff = (struct backoff){KUBE_RETRY_MS, KUBE_RETRY_LIMIT_MS, 0};
-        call->until = uv_now(client->loop) + call->timeout_ms;
-        call->done = done;
-        call->data = data;
         uv_timer_init(client->loop, &call->timer);
         list_append(&client->calls, &call->link);
         return call;
 }
 
-/* The query of a change; NULL if it is empty. */
-static char *call_query(const char *query, enum kube_method method, const char *field_manager, bool force)
-{
-        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
-
-        if (query)
-                strbuf_puts(&text, query);
-        if (field_manager && method != KUBE_GET && method != KUBE_DELETE) {
-                strbuf_puts(&text, text.size ? "&fieldManager=" : "fieldManager=");
-                object_escape(&text, field_manager);
-        }
-        if (force && method == KUBE_APPLY)
-                strbuf_puts(&text, text.size ? "&force=true" : "force=true");
-        return text.size ? strbuf_take(&text) : NULL;
-}
-
 struct kube_call *kube_client_send(struct kube_client *client, const struct kube_request *request)
 {
-        struct kube_call *call = call_new(client, request->timeout_ms, request->done, request->data);
-        _free_ char *query = call_query(request->query, request->method, request->field_manager, request->force);
+        struct kube_call *call = call_new(client, request);
 
-        call->is_text = request->is_text;
-        call->as = request->as;
-        call_set(call, &(struct call_step){.method = request->method,
-                               .path = request->path,
-                               .query = query,
-                               .body = request->body ? body_print(request->body) : NULL});
-        send_now(call);
+        call_set(call, request->method, request->path, request->field_manager,
+                request->body ? body_print(request->body) : NULL);
+        call_begin(call);
         return call;
 }
 
 struct kube_call *kube_client_edit(struct kube_client *client, const struct kube_edit *edit)
 {
-        struct kube_call *call = call_new(client, edit->timeout_ms, edit->done, edit->data);
-        struct call_step first;
+        struct kube_call *call = call_new(
+                client, &(struct kube_request){.timeout_ms = edit->timeout_ms, .done = edit->done, .data = edit->data});
 
-        call->edit = edit_new(edit, call_query(NULL, KUBE_MERGE_PATCH, edit->field_manager, false), &first);
-        call_set(call, &first);
-        send_now(call);
+        call->edit = *edit;
+        call->edit.path = arena_strdup(&call->arena, edit->path);
+        call->edit.status_path = arena_strdup(&call->arena, edit->status_path);
+        call->edit.field_manager = arena_strdup(&call->arena, edit->field_manager);
+        edit_read(call);
+        call_begin(call);
         return call;
 }
 
@@ -312,7 +344,7 @@ struct kube_client *kube_client_new(uv_loop_t *loop)
 
         client->loop = loop;
         list_init(&client->calls);
-        client->transport = transport_new(loop);
+        transport_init(&client->transport, loop, &client->closing);
         return client;
 }
 
@@ -320,19 +352,14 @@ int kube_client_equip(struct kube_client *client, struct kube_credentials *crede
 {
         assert(!client->is_equipped);
         client->credentials = *credentials;
-        if (transport_equip(client->transport, &client->credentials, err) < 0) {
+        if (transport_equip(&client->transport, &client->credentials, err) < 0) {
                 client->credentials = (struct kube_credentials){0};
                 return -1;
         }
         *credentials = (struct kube_credentials){0};
         client->is_equipped = true;
-        uv_update_time(client->loop);
-        LIST_FOR_EACH(link, &client->calls) {
-                struct kube_call *call = container_of(link, struct kube_call, link);
-
-                call->until = uv_now(client->loop) + call->timeout_ms;
-                send_now(call);
-        }
+        LIST_FOR_EACH(link, &client->calls)
+                call_begin(container_of(link, struct kube_call, link));
         return 0;
 }
 
@@ -364,11 +391,6 @@ uv_loop_t *kube_client_loop(const struct kube_client *client)
         return client->loop;
 }
 
-struct transport *kube_client_transport(struct kube_client *client)
-{
-        return client->transport;
-}
-
 struct kube_client *kube_client_close(struct kube_client *client, void (*closed)(void *data), void *data)
 {
         if (!client)
@@ -377,7 +399,7 @@ struct kube_client *kube_client_close(struct kube_client *client, void (*closed)
         client->data = data;
         while (!list_is_empty(&client->calls))
                 call_end(container_of(client->calls.next, struct kube_call, link));
-        transport_close(client->transport, closing_release, closing_hold(&client->closing));
+        transport_close(&client->transport);
         closing_end(&client->closing, on_client_closed, client);
         return NULL;
 }

@@ -70,6 +70,7 @@ struct kube_answer {
         uint64_t retry_after_ms; /* what the last answer asked for; 0: none */
         const char *text;        /* the body as it came, zero-terminated, borrowed; NULL without an answer */
         size_t size;
+        bool is_identity_old; /* a 401, and token or certificate were replaced since */
 };
 typedef void kube_done_fn(const struct kube_answer *answer, void *data);
 
@@ -83,7 +84,13 @@ struct kube_request {
         bool force;                /* KUBE_APPLY may take over fields of other managers */
         bool is_text;              /* a 2xx may have any body, of which only |text| is made */
         uint64_t timeout_ms;       /* 0: KUBE_TIMEOUT_MS */
-        kube_done_fn *done;        /* may be NULL; may close the client */
+        /*
+         * For a watch: a 2xx has begun, and the pieces of its body, as they come; |done| gets no body then, and an
+         * answer 429 or 503 is not waited for. May cancel. NULL, both: |done| gets the whole body.
+         */
+        void (*on_head)(void *data);
+        void (*on_body)(const char *bytes, size_t size, void *data);
+        kube_done_fn *done; /* may be NULL; may close the client */
         void *data;
 };
 
@@ -131,7 +138,6 @@ int kube_client_open(struct kube_client **ret, uv_loop_t *loop, const char *kube
  */
 const char *kube_client_scope(const struct kube_client *client);
 uv_loop_t *kube_client_loop(const struct kube_client *client);
-struct transport *kube_client_transport(struct kube_client *client); /* for net/kube/watch.h only */
 
 /*
  * Ends all calls without their callbacks, and all connections. |closed| (may be NULL) is called from the loop when the

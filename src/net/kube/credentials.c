@@ -9,6 +9,13 @@
 #include "base/text.h"
 #include "net/kube/exec_plugin.h"
 
+bool kube_token_is_plain(const char *text)
+{
+        while (*text > ' ' && *text <= '~')
+                text++;
+        return !*text;
+}
+
 /* Reads a file, without the newline that editors and secrets put at the end; NULL and an error if it fails. */
 static char *credentials_read_word(const char *path, size_t limit, struct error *err)
 {
@@ -20,11 +27,10 @@ static char *credentials_read_word(const char *path, size_t limit, struct error 
         end = text.data + text.size;
         while (end > text.data && strchr(" \t\r\n", end[-1]))
                 *--end = '\0';
-        for (const char *c = text.data; c < end; c++)
-                if (*c <= ' ' || *c > '~') {
-                        error_raise(err, ERROR_INVALID, "'%s' holds more than one word of plain characters", path);
-                        return NULL;
-                }
+        if (!kube_token_is_plain(text.data) || text.data + strlen(text.data) != end) {
+                error_raise(err, ERROR_INVALID, "'%s' holds more than one word of plain characters", path);
+                return NULL;
+        }
         if (end == text.data) {
                 error_raise(err, ERROR_INVALID, "'%s' is empty", path);
                 return NULL;

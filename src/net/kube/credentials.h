@@ -5,7 +5,7 @@
  * of that. Relative paths in it are relative to its folder. A base64 value (the "-data" keys) has precedence over the
  * file that is named beside it. It may be YAML or JSON. Refused, with advice: `exec` and `auth-provider` (no program is
  * started for a token; give the agent a service account), user name and password (removed from Kubernetes in 1.19). For
- * people, net/kube/user_credentials.h finds them as kubectl does, `exec` included.
+ * people, net/kube/kubeconfig.h finds them as kubectl does, `exec` included.
  *
  * In a pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT have the address (the host may be an IPv6 address), and
  * the folder /var/run/secrets/kubernetes.io/serviceaccount has `token`, `ca.crt` and `namespace`. kubelet replaces the
@@ -72,6 +72,9 @@ int kube_credentials_read(
  */
 int kube_credentials_of_pod(struct kube_credentials *ret, const char *host, const char *port, const char *folder,
         struct error *err) MUST_USE;
+
+/* One word of plain characters, or "". */
+bool kube_token_is_plain(const char *text);
 
 /* The token to send now, for the caller to free; "" if there is none. */
 int kube_credentials_token(const struct kube_credentials *credentials, char **ret, struct error *err) MUST_USE;

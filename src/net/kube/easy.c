@@ -4,8 +4,38 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/alloc.h"
+#include "base/base64.h"
+#include "base/library.h"
 #include "base/text.h"
-#include "net/kube/certificate.h"
+#include "net/kube/transport.h"
+
+/* ---- the library ---- */
+
+#define ROW(name) LIBRARY_SYMBOL(struct curl, name, "curl_" #name),
+static const struct library_symbol symbols[] = {CURL_FUNCTIONS(ROW)};
+#undef ROW
+
+/* Debian's two builds have the same functions with different symbol versions; dlsym takes the default. */
+static const struct library library = {
+        .files = {"libcurl.so.4", "libcurl-gnutls.so.4"},
+        .needs = "version 7.88",
+        .remedy = "install libcurl (Debian: libcurl4), or give no name of the node",
+        .symbols = symbols,
+        .n_symbols = ARRAY_SIZE(symbols),
+};
+
+int curl_load(struct curl *ret, struct error *err)
+{
+        CURLcode rc;
+
+        if (library_load(&library, ret, err) < 0)
+                return -1;
+        rc = ret->global_init(CURL_GLOBAL_DEFAULT); /* never released, since the library stays */
+        if (rc != CURLE_OK)
+                return error_set(err, ERROR_INTERNAL, "libcurl does not start: %s", ret->easy_strerror(rc));
+        return 0;
+}
 
 /* ---- address ---- */
 
@@ -216,10 +246,9 @@ static void add_header(const struct curl *curl, struct curl_slist **headers, con
 /* A server that does not know the form sends the object as it is. */
 static void add_accept(const struct curl *curl, struct curl_slist **headers, const char *as)
 {
-        _free_ char *form = as ? xasprintf("application/json;as=%s;g=meta.k8s.io;v=v1,", as) : xstrdup("");
-        _free_ char *types = xasprintf("%sapplication/json", form);
+        _free_ char *form = as ? xasprintf("as=%s;g=meta.k8s.io;v=v1,application/json", as) : NULL;
 
-        add_header(curl, headers, "Accept: ", types);
+        add_header(curl, headers, form ? "Accept: application/json;" : "Accept: application/json", form ? form : "");
 }
 
 int easy_configure(const struct curl *curl, CURL *easy, const struct easy_settings *settings,
@@ -254,7 +283,87 @@ int easy_configure(const struct curl *curl, CURL *easy, const struct easy_settin
         return 0;
 }
 
-/* ---- the server ---- */
+/* ---- the server's certificate ---- */
+
+#define BEGIN "-----BEGIN CERTIFICATE-----"
+#define END "-----END CERTIFICATE-----"
+
+/* DER (X.690): one byte of type, the length, then the content. See RFC 5280, 4.2.1.6. */
+#define TYPE_BOOLEAN 0x01U
+#define TYPE_OCTETS 0x04U
+#define TYPE_SEQUENCE 0x30U
+#define NAME_DNS 0x82U
+#define NAME_ADDRESS 0x87U
+
+static const unsigned char alternative_names[] = {0x06, 0x03, 0x55, 0x1d, 0x11}; /* the object identifier 2.5.29.17 */
+
+struct bytes {
+        const unsigned char *at;
+        size_t size;
+};
+
+/* Takes the first value and returns its type; 0 if there is none, or if it is longer than the rest. */
+static unsigned int certificate_take(struct bytes *rest, struct bytes *ret)
+{
+        unsigned int type = rest->size >= 2 ? rest->at[0] : 0;
+        size_t length = rest->size >= 2 ? rest->at[1] : 0;
+        size_t head = 2;
+
+        if (length & 0x80) {
+                size_t count = length & 0x7f;
+
+                if (count == 0 || count > 3 || rest->size < 2 + count)
+                        return 0;
+                for (length = 0; head < 2 + count; head++)
+                        length = length << 8 | rest->at[head];
+        }
+        if (type == 0 || length > rest->size - head)
+                return 0;
+        *ret = (struct bytes){rest->at + head, length};
+        *rest = (struct bytes){ret->at + length, rest->size - head - length};
+        return type;
+}
+
+/*
+ * |rest| starts after the extension's identifier: an optional critical flag, then the value, a list in an octet string.
+ */
+static bool has_name(struct bytes rest)
+{
+        struct bytes value;
+        struct bytes names;
+        unsigned int type = certificate_take(&rest, &value);
+
+        if (type == TYPE_BOOLEAN)
+                type = certificate_take(&rest, &value);
+        if (type != TYPE_OCTETS || certificate_take(&value, &names) != TYPE_SEQUENCE)
+                return false;
+        while ((type = certificate_take(&names, &value)))
+                if ((type == NAME_DNS || type == NAME_ADDRESS) && value.size > 0)
+                        return true;
+        return false;
+}
+
+bool certificate_names_host(const char *pem)
+{
+        const char *begin = strstr(pem, BEGIN);
+        const char *end = begin ? strstr(begin + strlen(BEGIN), END) : NULL; /* the dashes of the end line are not those
+                                                                              * of the next start line */
+        _free_ unsigned char *der = NULL;
+        const unsigned char *found;
+        size_t size;
+
+        if (!end || (size_t)(end - begin) > CERTIFICATE_LIMIT)
+                return false;
+        begin += strlen(BEGIN);
+        der = xmalloc((size_t)(end - begin) + 1);
+        if (!base64_decode(begin, (size_t)(end - begin), der, &size))
+                return false;
+        found = memmem(der, size, alternative_names, sizeof(alternative_names));
+        if (!found)
+                return false;
+        found += sizeof(alternative_names);
+        return has_name((struct bytes){found, size - (size_t)(found - der)});
+}
 
 enum peer easy_peer(const struct curl *curl, CURL *easy)
 {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/backoff.h"
 #include "base/list.h"
 #include "base/text.h"
 
@@ -18,7 +19,7 @@ struct bucket {
 /* An object with events, and its tokens. */
 struct subject {
         struct list link;
-        struct event_object object; /* in |texts| */
+        struct event event; /* of which only |about| is set, in |texts| */
         struct bucket bucket;
         char texts[];
 };
@@ -47,57 +48,58 @@ struct event_queue {
 
 /* ---- texts ---- */
 
+/* The texts of an event; those of its object are the first. */
+enum { N_OBJECT_TEXTS = 5, N_TEXTS = 7 };
+
+struct texts {
+        const char **at[N_TEXTS];
+};
+
+static struct texts texts_of(const struct event *event)
+{
+        struct event *of = (struct event *)(uintptr_t)event;
+
+        return (struct texts){{&of->about.api_version, &of->about.kind, &of->about.namespace, &of->about.name,
+                &of->about.uid, &of->reason, &of->message}};
+}
+
 static const char *text_or_empty(const char *text)
 {
         return text ? text : "";
 }
 
-static bool same_text(const char *a, const char *b)
+static bool has_same_texts(const struct event *a, const struct event *b, size_t count)
 {
-        return strcmp(text_or_empty(a), text_or_empty(b)) == 0;
+        const struct texts x = texts_of(a);
+        const struct texts y = texts_of(b);
+        bool is_same = true;
+
+        for (size_t i = 0; i < count; i++)
+                is_same &= strcmp(text_or_empty(*x.at[i]), text_or_empty(*y.at[i])) == 0;
+        return is_same;
 }
 
-static bool same_object(const struct event_object *a, const struct event_object *b)
+static size_t size_of_texts(const struct event *event)
 {
-        return same_text(a->name, b->name) && same_text(a->namespace, b->namespace) && same_text(a->kind, b->kind) &&
-               same_text(a->uid, b->uid) && same_text(a->api_version, b->api_version);
+        const struct texts texts = texts_of(event);
+        size_t size = 0;
+
+        for (size_t i = 0; i < N_TEXTS; i++)
+                size += strlen(text_or_empty(*texts.at[i])) + 1;
+        return size;
 }
 
-static bool same_event(const struct event *a, const struct event *b)
+/* The texts go to |at|, which has room for size_of_texts(). */
+static void copy_event(struct event *to, const struct event *from, char *at)
 {
-        return a->is_warning == b->is_warning && same_text(a->reason, b->reason) && same_text(a->message, b->message) &&
-               same_object(&a->about, &b->about);
-}
+        const struct texts texts = texts_of(from);
+        const struct texts copies = texts_of(to);
 
-static size_t size_of(const char *text)
-{
-        return strlen(text_or_empty(text)) + 1;
-}
-
-static size_t size_of_object(const struct event_object *object)
-{
-        return size_of(object->api_version) + size_of(object->kind) + size_of(object->namespace) +
-               size_of(object->name) + size_of(object->uid);
-}
-
-/* Copies to |*at|, and moves |*at| behind the copy. */
-static const char *event_queue_put(char **at, const char *text)
-{
-        char *copy = *at;
-
-        *at = stpcpy(copy, text_or_empty(text)) + 1;
-        return copy;
-}
-
-static struct event_object event_queue_put_object(char **at, const struct event_object *object)
-{
-        return (struct event_object){
-                .api_version = event_queue_put(at, object->api_version),
-                .kind = event_queue_put(at, object->kind),
-                .namespace = event_queue_put(at, object->namespace),
-                .name = event_queue_put(at, object->name),
-                .uid = event_queue_put(at, object->uid),
-        };
+        to->is_warning = from->is_warning;
+        for (size_t i = 0; i < N_TEXTS; i++) {
+                *copies.at[i] = at;
+                at = stpcpy(at, text_or_empty(*texts.at[i])) + 1;
+        }
 }
 
 static char *fit_message(const char *message)
@@ -126,12 +128,12 @@ static void bucket_fill(struct bucket *bucket, unsigned int burst, int64_t refil
         bucket->at_ms = now_ms;
 }
 
-static struct subject *find_subject(const struct event_queue *queue, const struct event_object *object)
+static struct subject *find_subject(const struct event_queue *queue, const struct event *event)
 {
         LIST_FOR_EACH(link, &queue->subjects) {
                 struct subject *subject = container_of(link, struct subject, link);
 
-                if (same_object(&subject->object, object))
+                if (has_same_texts(&subject->event, event, N_OBJECT_TEXTS))
                         return subject;
         }
         return NULL;
@@ -145,10 +147,10 @@ static void free_subject(struct event_queue *queue, struct subject *subject)
         queue->n_subjects--;
 }
 
-static struct subject *need_subject(struct event_queue *queue, const struct event_object *object, int64_t now_ms)
+static struct subject *need_subject(struct event_queue *queue, const struct event *event, int64_t now_ms)
 {
-        struct subject *subject = find_subject(queue, object);
-        char *at;
+        const struct event about = {.about = event->about};
+        struct subject *subject = find_subject(queue, event);
 
         if (subject) {
                 list_remove(&subject->link);
@@ -156,9 +158,8 @@ static struct subject *need_subject(struct event_queue *queue, const struct even
         } else {
                 if (queue->n_subjects == EVENT_QUEUE_MAX)
                         free_subject(queue, container_of(queue->subjects.next, struct subject, link));
-                subject = xcalloc(1, sizeof(*subject) + size_of_object(object));
-                at = subject->texts;
-                subject->object = event_queue_put_object(&at, object);
+                subject = xcalloc(1, sizeof(*subject) + size_of_texts(&about));
+                copy_event(&subject->event, &about, subject->texts);
                 subject->bucket = (struct bucket){EVENT_OBJECT_BURST * EVENT_OBJECT_REFILL_MS, now_ms};
                 queue->n_subjects++;
         }
@@ -166,9 +167,9 @@ static struct subject *need_subject(struct event_queue *queue, const struct even
         return subject;
 }
 
-static bool event_queue_take_token(struct event_queue *queue, const struct event_object *object, int64_t now_ms)
+static bool event_queue_take_token(struct event_queue *queue, const struct event *event, int64_t now_ms)
 {
-        struct subject *subject = need_subject(queue, object, now_ms);
+        struct subject *subject = need_subject(queue, event, now_ms);
 
         if (!queue->has_begun)
                 queue->total = (struct bucket){EVENT_TOTAL_BURST * EVENT_TOTAL_REFILL_MS, now_ms};
@@ -181,6 +182,52 @@ static bool event_queue_take_token(struct event_queue *queue, const struct event
         return true;
 }
 
+/* ---- tries ---- */
+
+static uint64_t wait_after(const struct event_server *server, unsigned int failures, uint64_t asked_ms, uint32_t random)
+{
+        struct backoff backoff = {.least_ms = server->least_ms, .most_ms = server->most_ms, .failures = failures};
+
+        return backoff_next(&backoff, asked_ms, random);
+}
+
+/* The server works but did not accept this event. */
+static bool is_strike(const struct event_tries *tries, const struct event_server *server)
+{
+        return tries->failures > 0 && tries->taken != server->taken;
+}
+
+void event_tries_fail(struct event_tries *tries, struct event_server *server, const struct event_failure *failure)
+{
+        bool strikes = is_strike(tries, server);
+
+        if (strikes || tries->failures == 0)
+                server->failing++; /* otherwise it was counted at its first failure */
+        server->due_ms =
+                failure->now_ms + wait_after(server, server->failing - 1, failure->retry_after_ms, failure->random);
+        tries->due_ms = failure->now_ms + wait_after(server, tries->failures, 0, failure->random);
+        tries->strikes += strikes;
+        tries->failures++;
+        tries->taken = server->taken;
+}
+
+void event_server_take(struct event_server *server)
+{
+        server->taken++;
+        server->failing = 0;
+        server->due_ms = 0;
+}
+
+bool event_tries_are_last(const struct event_tries *tries, const struct event_server *server)
+{
+        return tries->strikes + is_strike(tries, server) >= EVENT_STRIKES || tries->failures + 1 >= EVENT_TRIES;
+}
+
+uint64_t event_tries_due(const struct event_tries *tries, const struct event_server *server)
+{
+        return MAX(tries->due_ms, server->due_ms);
+}
+
 /* ---- entries ---- */
 
 static struct entry *event_queue_find_among(const struct list *list, const struct event *event)
@@ -188,7 +235,8 @@ static struct entry *event_queue_find_among(const struct list *list, const struc
         LIST_FOR_EACH(link, list) {
                 struct entry *entry = container_of(link, struct entry, link);
 
-                if (same_event(&entry->reported.event, event))
+                if (entry->reported.event.is_warning == event->is_warning &&
+                        has_same_texts(&entry->reported.event, event, N_TEXTS))
                         return entry;
         }
         return NULL;
@@ -231,15 +279,10 @@ static void name_entry(struct event_queue *queue, struct entry *entry, int64_t n
 
 static void kube_event_queue_add(struct event_queue *queue, const struct event *event, int64_t now_ms)
 {
-        struct entry *entry = xcalloc(
-                1, sizeof(*entry) + size_of_object(&event->about) + size_of(event->reason) + size_of(event->message));
-        char *at = entry->texts;
+        struct entry *entry = xcalloc(1, sizeof(*entry) + size_of_texts(event));
 
         make_room(queue);
-        entry->reported.event.about = event_queue_put_object(&at, &event->about);
-        entry->reported.event.is_warning = event->is_warning;
-        entry->reported.event.reason = event_queue_put(&at, event->reason);
-        entry->reported.event.message = event_queue_put(&at, event->message);
+        copy_event(&entry->reported.event, event, entry->texts);
         entry->reported.count = 1;
         entry->reported.first_ms = entry->reported.last_ms = now_ms;
         entry->reported.is_new = true;
@@ -264,12 +307,12 @@ static bool event_queue_repeat(struct event_queue *queue, const struct event *ev
         if (entry) {
                 event_queue_count(entry, now_ms);
                 if (entry == queue->sending)
-                        entry->again = entry->again || event_queue_take_token(queue, &event->about, now_ms);
+                        entry->again = entry->again || event_queue_take_token(queue, event, now_ms);
                 return false; /* sent with the waiting one, or after the one being sent */
         }
         entry = event_queue_find_among(&queue->reported, event);
         if (entry && now_ms - entry->reported.last_ms <= EVENT_WINDOW_MS) {
-                bool paid = event_queue_take_token(queue, &event->about, now_ms);
+                bool paid = event_queue_take_token(queue, event, now_ms);
 
                 event_queue_count(entry, now_ms);
                 list_remove(&entry->link);
@@ -296,18 +339,14 @@ struct event_queue *event_queue_new(uint64_t retry_ms)
         return queue;
 }
 
-static void event_queue_free_all(struct event_queue *queue, struct list *list)
-{
-        while (!list_is_empty(list))
-                event_queue_free_entry(queue, container_of(list->next, struct entry, link));
-}
-
 struct event_queue *event_queue_free(struct event_queue *queue)
 {
         if (!queue)
                 return NULL;
-        event_queue_free_all(queue, &queue->waiting);
-        event_queue_free_all(queue, &queue->reported);
+        while (!list_is_empty(&queue->waiting))
+                event_queue_free_entry(queue, container_of(queue->waiting.next, struct entry, link));
+        while (!list_is_empty(&queue->reported))
+                event_queue_free_entry(queue, container_of(queue->reported.next, struct entry, link));
         while (!list_is_empty(&queue->subjects))
                 free_subject(queue, container_of(queue->subjects.next, struct subject, link));
         free(queue);
@@ -325,7 +364,7 @@ bool event_queue_add(struct event_queue *queue, const struct event *event, int64
         is_news = event_queue_repeat(queue, &fitting, now_ms, &is_known);
         if (is_known)
                 return is_news;
-        if (!event_queue_take_token(queue, &fitting.about, now_ms)) {
+        if (!event_queue_take_token(queue, &fitting, now_ms)) {
                 queue->dropped++;
                 return false;
         }

@@ -20,7 +20,17 @@
  *                      └──────failed───────┘   lost: the server has it no more, so it is new once more
  *                                              refused, given up: forgotten, and dropped
  *
- * A failed event waits while others are sent; net/kube/event_tries.h decides when it is given up.
+ * A failed event waits while others are sent, and is sent again or given up.
+ *
+ * A failure does not show its cause: the server may be unreachable or faulty, or an admission webhook or a broken
+ * namespace may never accept this one event. Other events show the difference. While the server accepts none, failures
+ * do not count against any event, and the more different events have failed, the longer the pause; so an outage loses
+ * no event and causes no storm. If the server accepted another event between two failures of the same event, that event
+ * gets a strike, and is given up after EVENT_STRIKES: after 1.5 to 3 minutes, since its pause also grows with each
+ * failure.
+ *
+ * An event that is always alone gets no strikes, delays no other, and costs one request a minute; after EVENT_TRIES,
+ * which take half a day, it is given up.
  */
 #pragma once
 
@@ -28,7 +38,6 @@
 #include <stdint.h>
 
 #include "base/macro.h"
-#include "net/kube/event_tries.h"
 
 #define EVENT_MESSAGE_MAX ((size_t)1024) /* limit of events.k8s.io/v1 ("note"); longer messages end in "…" */
 #define EVENT_QUEUE_MAX ((size_t)128)
@@ -39,6 +48,12 @@
 #define EVENT_OBJECT_REFILL_MS (INT64_C(300) * 1000)
 #define EVENT_TOTAL_BURST 100U
 #define EVENT_TOTAL_REFILL_MS (INT64_C(6) * 1000)
+
+/* Tries. */
+#define EVENT_RETRY_MS UINT64_C(1000)
+#define EVENT_RETRY_MAX_MS UINT64_C(60000)
+#define EVENT_STRIKES 8U
+#define EVENT_TRIES 1000U
 
 /* The object that an event is about. Strings; NULL and "" are the same. */
 struct event_object {
@@ -66,9 +81,16 @@ struct event_entry {
         bool is_new; /* create it; false: patch count and last */
 };
 
+/* Details of a failure; times are of a monotonic clock. */
+struct event_failure {
+        uint64_t now_ms;
+        uint64_t retry_after_ms; /* the wait that the server asked for; 0: none */
+        uint32_t random;
+};
+
 struct event_queue;
 
-struct event_queue *event_queue_new(uint64_t retry_ms); /* for tests, after each failure; 0: net/kube/event_tries.h */
+struct event_queue *event_queue_new(uint64_t retry_ms);          /* for tests, after each failure; 0: EVENT_RETRY_MS */
 struct event_queue *event_queue_free(struct event_queue *queue); /* accepts NULL, returns NULL */
 
 /*
@@ -102,3 +124,31 @@ bool event_queue_is_well(const struct event_queue *queue);
 
 /* How many events were dropped: no token, no space, refused, or given up. */
 uint64_t event_queue_dropped(const struct event_queue *queue);
+
+/* ---- tries: when a failed event is sent again, and when it is given up ---- */
+
+/* The state of the server. Zeroed at first, except for the first two fields. */
+struct event_server {
+        uint64_t least_ms;    /* shortest wait: EVENT_RETRY_MS, or less in tests */
+        uint64_t most_ms;     /* EVENT_RETRY_MAX_MS likewise */
+        uint64_t taken;       /* events */
+        unsigned int failing; /* different events that failed since the last success */
+        uint64_t due_ms;      /* nothing is sent before this time */
+};
+
+/* The failures of one event. Zeroed at first. */
+struct event_tries {
+        unsigned int failures;
+        unsigned int strikes;
+        uint64_t taken;  /* events that the server had accepted at the last failure */
+        uint64_t due_ms; /* not sent again before this time */
+};
+
+void event_tries_fail(struct event_tries *tries, struct event_server *server, const struct event_failure *failure);
+void event_server_take(struct event_server *server);
+
+/* True if the event is given up after one more failure. */
+bool event_tries_are_last(const struct event_tries *tries, const struct event_server *server);
+
+/* When it may be sent. */
+uint64_t event_tries_due(const struct event_tries *tries, const struct event_server *server);

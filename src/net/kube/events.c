@@ -11,12 +11,8 @@
 #include "net/kube/object.h"
 
 struct kube_events {
-        struct kube_client *client;
-        char *component;
-        char *host;
-        void (*on_answer)(const struct error *err, void *data);
-        void (*on_given_up)(const struct event *event, const struct error *err, void *data);
-        void *data;
+        struct kube_events_options options;
+        struct arena arena; /* texts of |options| */
         struct event_queue *queue;
         const struct event_entry *sending;
         struct kube_call *call;
@@ -36,67 +32,41 @@ static int64_t events_now_ms(void)
 
 /* ---- the request ---- */
 
-static void events_set_text(json_t *object, const char *key, const char *text)
-{
-        if (*text)
-                json_object_set_new(object, key, json_string(text));
-}
-
-static void set_time(json_t *object, const char *key, int64_t at_ms)
-{
-        _free_ char *text = object_time(at_ms * 1000);
-
-        json_object_set_new(object, key, json_string(text));
-}
-
 /* Events about cluster-wide objects are in the namespace "default", as the API server requires. */
 static const char *namespace_of(const struct event_entry *entry)
 {
         return *entry->event.about.namespace ? entry->event.about.namespace : "default";
 }
 
-static json_t *write_object(const struct event_object *about)
+static const char *events_or_null(const char *text)
 {
-        json_t *object = json_object();
-
-        events_set_text(object, "apiVersion", about->api_version);
-        events_set_text(object, "kind", about->kind);
-        events_set_text(object, "namespace", about->namespace);
-        events_set_text(object, "name", about->name);
-        events_set_text(object, "uid", about->uid);
-        return object;
+        return *text ? text : NULL;
 }
 
-/* jansson leaves out text that is not UTF-8; the API server then reports the missing field. */
 static json_t *events_write_event(const struct kube_events *events, const struct event_entry *entry)
 {
-        json_t *object = json_pack("{s:s, s:s, s:s, s:i}", "apiVersion", "v1", "kind", "Event", "type",
-                entry->event.is_warning ? "Warning" : "Normal", "count", (int)entry->count);
-        json_t *metadata = json_object();
-        json_t *source = json_object();
+        const struct event_object *about = &entry->event.about;
+        const char *component = events_or_null(events->options.component);
+        const char *host = events_or_null(events->options.host);
+        _free_ char *first = object_time(entry->first_ms * 1000);
+        _free_ char *last = object_time(entry->last_ms * 1000);
 
-        events_set_text(metadata, "name", entry->name);
-        events_set_text(metadata, "namespace", namespace_of(entry));
-        json_object_set_new(object, "metadata", metadata);
-        json_object_set_new(object, "involvedObject", write_object(&entry->event.about));
-        events_set_text(source, "component", events->component);
-        events_set_text(source, "host", events->host);
-        json_object_set_new(object, "source", source);
-        events_set_text(object, "reportingComponent", events->component);
-        events_set_text(object, "reportingInstance", events->host);
-        events_set_text(object, "reason", entry->event.reason);
-        events_set_text(object, "message", entry->event.message);
-        set_time(object, "firstTimestamp", entry->first_ms);
-        set_time(object, "lastTimestamp", entry->last_ms);
-        return object;
+        return json_pack("{s:s, s:s, s:s, s:i, s:{s:s, s:s}, s:{s:s*, s:s*, s:s*, s:s*, s:s*}, s:{s:s*, s:s*}, s:s*, "
+                         "s:s*, s:s*, s:s*, s:s, s:s}",
+                "apiVersion", "v1", "kind", "Event", "type", entry->event.is_warning ? "Warning" : "Normal", "count",
+                (int)entry->count, "metadata", "name", entry->name, "namespace", namespace_of(entry), "involvedObject",
+                "apiVersion", events_or_null(about->api_version), "kind", events_or_null(about->kind), "namespace",
+                events_or_null(about->namespace), "name", events_or_null(about->name), "uid",
+                events_or_null(about->uid), "source", "component", component, "host", host, "reportingComponent",
+                component, "reportingInstance", host, "reason", events_or_null(entry->event.reason), "message",
+                events_or_null(entry->event.message), "firstTimestamp", first, "lastTimestamp", last);
 }
 
 static json_t *write_patch(const struct event_entry *entry)
 {
-        json_t *object = json_pack("{s:i}", "count", (int)entry->count);
+        _free_ char *last = object_time(entry->last_ms * 1000);
 
-        set_time(object, "lastTimestamp", entry->last_ms);
-        return object;
+        return json_pack("{s:i, s:s}", "count", (int)entry->count, "lastTimestamp", last);
 }
 
 static char *events_path_of(const struct event_entry *entry)
@@ -146,15 +116,16 @@ static void on_events_done(const struct kube_answer *answer, void *data)
 
         if (outcome == EVENT_FAILED && event_queue_is_last_try(events->queue)) {
                 outcome = EVENT_GIVEN_UP;
-                if (events->on_given_up)
-                        events->on_given_up(&events->sending->event, answer->error, events->data);
+                if (events->options.on_given_up)
+                        events->options.on_given_up(&events->sending->event, answer->error, events->options.data);
         }
         events->call = NULL;
         events->sending = NULL;
         event_queue_settle(events->queue, outcome, &failure);
         events->sent += outcome == EVENT_SENT;
-        if (events->on_answer && (outcome == EVENT_SENT ? event_queue_is_well(events->queue) : outcome != EVENT_LOST))
-                events->on_answer(outcome == EVENT_SENT ? NULL : answer->error, events->data);
+        if (events->options.on_answer &&
+                (outcome == EVENT_SENT ? event_queue_is_well(events->queue) : outcome != EVENT_LOST))
+                events->options.on_answer(outcome == EVENT_SENT ? NULL : answer->error, events->options.data);
         send_next(events);
 }
 
@@ -177,7 +148,7 @@ static void send_next(struct kube_events *events)
         request.method = entry->is_new ? KUBE_CREATE : KUBE_MERGE_PATCH;
         request.path = path;
         request.body = body;
-        events->call = kube_client_send(events->client, &request);
+        events->call = kube_client_send(events->options.client, &request);
         json_decref(body);
 }
 
@@ -187,12 +158,9 @@ struct kube_events *kube_events_new(const struct kube_events_options *options)
 {
         struct kube_events *events = xcalloc(1, sizeof(*events));
 
-        events->client = options->client;
-        events->component = xstrdup(options->component);
-        events->host = xstrdup(options->host);
-        events->on_answer = options->on_answer;
-        events->on_given_up = options->on_given_up;
-        events->data = options->data;
+        events->options = *options;
+        events->options.component = arena_strdup(&events->arena, options->component);
+        events->options.host = arena_strdup(&events->arena, options->host);
         events->queue = event_queue_new(options->retry_ms);
         uv_timer_init(options->loop, &events->retry);
         events->retry.data = events;
@@ -201,7 +169,7 @@ struct kube_events *kube_events_new(const struct kube_events_options *options)
 
 void kube_events_report(struct kube_events *events, const struct event *event)
 {
-        if (!events->client)
+        if (!events->options.client)
                 return;
         event_queue_add(events->queue, event, events_now_ms());
         send_next(events);
@@ -224,8 +192,7 @@ static void on_events_closed(uv_handle_t *handle)
         void *data = events->closed_data;
 
         event_queue_free(events->queue);
-        free(events->component);
-        free(events->host);
+        arena_done(&events->arena);
         free(events);
         if (closed)
                 closed(data);

@@ -9,7 +9,7 @@
  *
  * Nothing is read from the API server, and the caller never waits for it. Without a client nothing is sent. An event
  * that the API server refuses (400, 403, 404, 422) is dropped. After any other failure it is sent again, and given up
- * if the server accepts others, but not this one (net/kube/event_tries.h).
+ * if the server accepts others, but not this one (net/kube/event_queue.h).
  *
  * RBAC: create and patch of events, in all namespaces, since an event is in the namespace of its object.
  */
@@ -37,7 +37,7 @@ struct kube_events_options {
         /* The event is dropped after many attempts; |err| is the last failure. May be NULL. */
         void (*on_given_up)(const struct event *event, const struct error *err, void *data);
         void *data;
-        uint64_t retry_ms; /* for tests, after each failure; 0: net/kube/event_tries.h */
+        uint64_t retry_ms; /* for tests, after each failure; 0: net/kube/event_queue.h */
 };
 
 /* Copies the strings. */

@@ -44,14 +44,6 @@ static const char *exec_plugin_text_of(const json_t *status, const char *key)
         return text ? text : "";
 }
 
-static bool is_token(const char *text)
-{
-        for (; *text; text++)
-                if (*text <= ' ' || *text > '~')
-                        return false;
-        return true;
-}
-
 static int check_status(const json_t *status, int64_t *ret_expires, struct error *err)
 {
         const char *token = exec_plugin_text_of(status, "token");
@@ -64,7 +56,7 @@ static int check_status(const json_t *status, int64_t *ret_expires, struct error
                 return error_set(err, ERROR_DENIED, "it gave neither a token nor a certificate");
         if (!*certificate != !*key)
                 return error_set(err, ERROR_INVALID, "clientCertificateData and clientKeyData: one without the other");
-        if (!is_token(token) || strlen(token) > KUBE_TOKEN_LIMIT)
+        if (!kube_token_is_plain(token) || strlen(token) > KUBE_TOKEN_LIMIT)
                 return error_set(err, ERROR_INVALID, "token: must be one word of plain characters, at most %zu bytes",
                         KUBE_TOKEN_LIMIT);
         if (*expires && !object_read_time(expires, ret_expires))

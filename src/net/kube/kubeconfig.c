@@ -5,18 +5,29 @@
 #include "net/kube/kubeconfig.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/base64.h"
+#include "base/data/yaml.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "net/kube/exec_plugin.h"
 #include "net/kube/object.h"
 
+struct kubeconfig_file {
+        struct yaml *yaml;
+        char *folder; /* base of relative paths */
+};
+
+struct files {
+        struct kubeconfig_file items[USER_CREDENTIALS_FILES];
+        size_t count; /* at least 1 where they are read */
+};
+
 struct reading {
         const struct yaml *yaml;
         const char *folder; /* base of relative paths */
         struct kube_credentials *credentials;
-        bool may_exec;
 };
 
 /* ---- values ---- */
@@ -92,18 +103,18 @@ static const char *without_password(const char *url)
 }
 
 /* The entry of that name in a list of {name, <kind>: {…}} of the first file that has one; NULL if none has. */
-static const json_t *kubeconfig_find_entry(const struct kubeconfig_file *files, size_t n_files, const char *kind,
-        const char *name, const struct kubeconfig_file **ret_file)
+static const json_t *kubeconfig_find_entry(
+        const struct files *files, const char *kind, const char *name, const struct kubeconfig_file **ret_file)
 {
         _free_ char *list = xasprintf("%ss", kind);
 
-        for (size_t k = 0; name && k < n_files; k++) {
-                const json_t *entries = json_object_get(files[k].yaml->root, list);
+        for (size_t k = 0; name && k < files->count; k++) {
+                const json_t *entries = json_object_get(files->items[k].yaml->root, list);
 
                 for (size_t i = 0; i < json_array_size(entries); i++) {
                         const json_t *entry = json_array_get(entries, i);
 
-                        *ret_file = &files[k];
+                        *ret_file = &files->items[k];
                         if (text_is_same(json_string_value(json_object_get(entry, "name")), name))
                                 return json_object_get(entry, kind);
                 }
@@ -111,12 +122,13 @@ static const json_t *kubeconfig_find_entry(const struct kubeconfig_file *files, 
         return NULL;
 }
 
-static int fail_missing(const struct kubeconfig_file *files, const char *what, const char *name, struct error *err)
+static int fail_missing(const struct files *files, const char *what, const char *name, struct error *err)
 {
-        return yaml_fail(files[0].yaml, 0, err, "has no %s '%.80s'", what, name ? name : "");
+        return yaml_fail(files->items[0].yaml, 0, err, "has no %s '%.80s'", what, name ? name : "");
 }
 
-bool kubeconfig_set_server(struct kube_credentials *credentials, const char *server)
+/* Sets the server without slashes at its end. False: it is not a URL, or has a user or a query. */
+static bool kubeconfig_set_server(struct kube_credentials *credentials, const char *server)
 {
         size_t length = strlen(server);
 
@@ -167,7 +179,7 @@ static int read_cluster(const struct reading *reading, const json_t *cluster, st
         return 0;
 }
 
-static int refuse_methods(const struct reading *reading, const json_t *user, struct error *err)
+static int refuse_methods(const struct reading *reading, const json_t *user, bool may_exec, struct error *err)
 {
         static const char *const refused[][2] = {
                 {"exec", "programs that make tokens are not run here"},
@@ -175,7 +187,7 @@ static int refuse_methods(const struct reading *reading, const json_t *user, str
                 {"username", "passwords are gone from Kubernetes since 1.19"},
         };
 
-        for (size_t i = reading->may_exec ? 1 : 0; i < ARRAY_SIZE(refused); i++) {
+        for (size_t i = may_exec ? 1 : 0; i < ARRAY_SIZE(refused); i++) {
                 const json_t *value = json_object_get(user, refused[i][0]);
 
                 if (value && !json_is_null(value))
@@ -317,20 +329,20 @@ static int read_exec(const struct reading *reading, const json_t *user, const js
         return 0;
 }
 
-static int read_user(const struct reading *reading, const json_t *user, const json_t *cluster, struct error *err)
+static int read_user(
+        const struct reading *reading, const json_t *user, const json_t *cluster, bool may_exec, struct error *err)
 {
         struct kube_credentials *credentials = reading->credentials;
 
-        if (refuse_methods(reading, user, err) < 0 || read_exec(reading, user, cluster, err) < 0 ||
+        if (refuse_methods(reading, user, may_exec, err) < 0 || read_exec(reading, user, cluster, err) < 0 ||
                 kubeconfig_take_text(reading, user, "token", &credentials->token, err) < 0 ||
                 take_path(reading, user, "tokenFile", &credentials->token_path, err) < 0 ||
                 take_pem(reading, user, "client-certificate", &credentials->certificate, err) < 0 ||
                 take_pem(reading, user, "client-key", &credentials->key, err) < 0)
                 return -1;
-        for (const char *c = credentials->token ? credentials->token : ""; *c; c++)
-                if (*c <= ' ' || *c > '~')
-                        return yaml_fail(reading->yaml, yaml_line_of(reading->yaml, user, "token"), err,
-                                "token: must be one word of plain characters");
+        if (credentials->token && !kube_token_is_plain(credentials->token))
+                return yaml_fail(reading->yaml, yaml_line_of(reading->yaml, user, "token"), err,
+                        "token: must be one word of plain characters");
         if ((credentials->certificate.text || credentials->certificate.path) !=
                 (credentials->key.text || credentials->key.path))
                 return yaml_fail(reading->yaml, yaml_line(reading->yaml, user), err,
@@ -345,14 +357,14 @@ static int read_user(const struct reading *reading, const json_t *user, const js
 /* ---- all of it ---- */
 
 /* client-go has no default for current-context; if there is only one context, that one is used. */
-static const char *current_context(const struct kubeconfig_file *files, size_t n_files)
+static const char *current_context(const struct files *files)
 {
         const char *only = NULL;
         size_t n_contexts = 0;
 
-        for (size_t k = 0; k < n_files; k++) {
-                const char *name = json_string_value(json_object_get(files[k].yaml->root, "current-context"));
-                const json_t *contexts = json_object_get(files[k].yaml->root, "contexts");
+        for (size_t k = 0; k < files->count; k++) {
+                const char *name = json_string_value(json_object_get(files->items[k].yaml->root, "current-context"));
+                const json_t *contexts = json_object_get(files->items[k].yaml->root, "contexts");
 
                 if (name && *name)
                         return name;
@@ -363,25 +375,33 @@ static const char *current_context(const struct kubeconfig_file *files, size_t n
         return n_contexts == 1 ? only : NULL;
 }
 
-static int kubeconfig_read_all(struct kube_credentials *credentials, const struct kubeconfig_file *files,
-        size_t n_files, const struct kubeconfig_names *names, struct error *err)
+static const char *or_null(const char *text)
 {
-        const char *name = names->context ? names->context : current_context(files, n_files);
-        const struct kubeconfig_file *context_file = files;
-        const struct kubeconfig_file *cluster_file = files;
-        const struct kubeconfig_file *user_file = files;
-        const json_t *context = kubeconfig_find_entry(files, n_files, "context", name, &context_file);
-        const char *cluster_name = names->cluster ? names->cluster : object_text(context, "cluster", NULL);
-        const char *user_name = names->user ? names->user : object_text(context, "user", NULL);
-        const json_t *cluster = kubeconfig_find_entry(files, n_files, "cluster", cluster_name, &cluster_file);
-        const json_t *user = kubeconfig_find_entry(files, n_files, "user", user_name, &user_file);
-        const struct reading of_context = {context_file->yaml, context_file->folder, credentials, false};
-        const struct reading of_cluster = {cluster_file->yaml, cluster_file->folder, credentials, false};
-        const struct reading of_user = {user_file->yaml, user_file->folder, credentials, names->may_exec};
+        return text && *text ? text : NULL;
+}
+
+static int kubeconfig_read_all(struct kube_credentials *credentials, const struct files *files,
+        const struct user_choice *choice, struct error *err)
+{
+        const char *wanted = choice ? or_null(choice->context) : NULL;
+        const char *wanted_cluster = choice ? or_null(choice->cluster) : NULL;
+        const char *wanted_user = choice ? or_null(choice->user) : NULL;
+        const char *name = wanted ? wanted : current_context(files);
+        const struct kubeconfig_file *context_file = files->items;
+        const struct kubeconfig_file *cluster_file = files->items;
+        const struct kubeconfig_file *user_file = files->items;
+        const json_t *context = kubeconfig_find_entry(files, "context", name, &context_file);
+        const char *cluster_name = wanted_cluster ? wanted_cluster : object_text(context, "cluster", NULL);
+        const char *user_name = wanted_user ? wanted_user : object_text(context, "user", NULL);
+        const json_t *cluster = kubeconfig_find_entry(files, "cluster", cluster_name, &cluster_file);
+        const json_t *user = kubeconfig_find_entry(files, "user", user_name, &user_file);
+        const struct reading of_context = {context_file->yaml, context_file->folder, credentials};
+        const struct reading of_cluster = {cluster_file->yaml, cluster_file->folder, credentials};
+        const struct reading of_user = {user_file->yaml, user_file->folder, credentials};
 
         credentials->origin = arena_strdup(&credentials->arena, cluster_file->yaml->name);
-        if (!name && !names->cluster)
-                return yaml_fail(files[0].yaml, 0, err, "has no current-context");
+        if (!name && !wanted_cluster)
+                return yaml_fail(files->items[0].yaml, 0, err, "has no current-context");
         if (!context && name)
                 return fail_missing(files, "context", name, err);
         if (!cluster)
@@ -389,19 +409,24 @@ static int kubeconfig_read_all(struct kube_credentials *credentials, const struc
         if (user_name && *user_name && !user)
                 return fail_missing(files, "user", user_name, err);
         if (kubeconfig_take_text(&of_context, context, "namespace", &credentials->scope, err) < 0 ||
-                read_cluster(&of_cluster, cluster, err) < 0 || read_user(&of_user, user, cluster, err) < 0)
+                read_cluster(&of_cluster, cluster, err) < 0 ||
+                read_user(&of_user, user, cluster, choice != NULL, err) < 0)
                 return -1;
         if (!credentials->scope)
                 credentials->scope = "default";
         return 0;
 }
 
-int kubeconfig_read(struct kube_credentials *ret, const struct kubeconfig_file *files, size_t n_files,
-        const struct kubeconfig_names *names, struct error *err)
+/*
+ * The credentials of several files: as with kubectl the first that has an entry of a name, or a current context,
+ * counts. |choice| NULL: no program may make them. |ret| is empty unless 0 is returned.
+ */
+static int kubeconfig_read(
+        struct kube_credentials *ret, const struct files *files, const struct user_choice *choice, struct error *err)
 {
         struct kube_credentials found = {0};
 
-        if (kubeconfig_read_all(&found, files, n_files, names, err) < 0) {
+        if (kubeconfig_read_all(&found, files, choice, err) < 0) {
                 kube_credentials_done(&found);
                 return -1;
         }
@@ -409,33 +434,178 @@ int kubeconfig_read(struct kube_credentials *ret, const struct kubeconfig_file *
         return 0;
 }
 
-int kubeconfig_load(struct kubeconfig_file *ret, const char *path, const char *text, size_t size, struct error *err)
+/* Adds a file of that text. */
+static int files_load(struct files *files, const char *path, const char *text, size_t size, struct error *err)
 {
         _free_ char *name = xasprintf("kubeconfig '%s'", path);
         struct yaml *yaml = NULL;
 
         if (yaml_load(&yaml, name, text, size, NULL, NULL, err) < 0)
                 return -1;
-        *ret = (struct kubeconfig_file){.yaml = yaml, .folder = file_folder(path)};
+        files->items[files->count++] = (struct kubeconfig_file){.yaml = yaml, .folder = file_folder(path)};
         return 0;
 }
 
-void kubeconfig_unload(struct kubeconfig_file *file)
+static void files_done(struct files *files)
 {
-        file->yaml = yaml_unload(file->yaml);
-        free(file->folder);
-        file->folder = NULL;
+        for (size_t i = 0; i < files->count; i++) {
+                yaml_unload(files->items[i].yaml);
+                free(files->items[i].folder);
+        }
 }
 
 int kube_credentials_read(
         struct kube_credentials *ret, const char *path, const char *text, size_t size, struct error *err)
 {
-        struct kubeconfig_file file;
+        struct files files = {.count = 0};
         int rc;
 
-        if (kubeconfig_load(&file, path, text, size, err) < 0)
+        if (files_load(&files, path, text, size, err) < 0)
                 return -1;
-        rc = kubeconfig_read(ret, &file, 1, &(struct kubeconfig_names){0}, err);
-        kubeconfig_unload(&file);
+        rc = kubeconfig_read(ret, &files, NULL, err);
+        files_done(&files);
         return rc;
+}
+
+/* ---- of a person: the files ---- */
+
+/* |is_needed|: else it does not matter whether it is there. */
+static int user_credentials_add_file(struct files *files, const char *path, bool is_needed, struct error *err)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+
+        if (!is_needed && access(path, F_OK) < 0)
+                return 0;
+        if (files->count == USER_CREDENTIALS_FILES)
+                return error_set(err, ERROR_INVALID, "KUBECONFIG: more than %u files", USER_CREDENTIALS_FILES);
+        if (file_read(path, KUBE_CONFIG_LIMIT, &text, err) < 0)
+                return error_prefix(err, "kubeconfig");
+        return files_load(files, path, text.data, text.size, err);
+}
+
+static int add_files(
+        struct files *files, const struct user_choice *choice, const char *home, const char *list, struct error *err)
+{
+        _free_ char *rest = NULL;
+        char *at;
+        const char *path;
+
+        if (or_null(choice->kubeconfig))
+                return user_credentials_add_file(files, choice->kubeconfig, true, err);
+        if (or_null(list))
+                rest = xstrdup(list);
+        else if (or_null(home))
+                rest = xasprintf("%s/.kube/config", home);
+        for (at = rest; (path = strsep(&at, ":"));)
+                if (*path && user_credentials_add_file(files, path, false, err) < 0)
+                        return -1;
+        return 0;
+}
+
+/* ---- of a person: what the flags say instead ---- */
+
+static void set_groups(struct kube_credentials *credentials, const char *groups)
+{
+        const char **found = ARENA_ARRAY(&credentials->arena, const char *, USER_CREDENTIALS_GROUPS);
+        char *at = arena_strdup(&credentials->arena, groups);
+        const char *group;
+
+        while ((group = strsep(&at, ",")))
+                if (*group && credentials->n_as_groups < USER_CREDENTIALS_GROUPS)
+                        found[credentials->n_as_groups++] = group;
+        credentials->as_groups = found;
+}
+
+/* A header's value. */
+static int check_word(const char *flag, const char *text, struct error *err)
+{
+        if (text && !text_is_clean(text))
+                return error_set(err, ERROR_INVALID, "--%s: has a control character or another that is not seen", flag);
+        return 0;
+}
+
+static void set_path(struct kube_credentials *credentials, struct kube_pem *pem, const char *path)
+{
+        if (or_null(path))
+                *pem = (struct kube_pem){.path = arena_strdup(&credentials->arena, path)};
+}
+
+static int apply_choice(struct kube_credentials *credentials, const struct user_choice *choice, struct error *err)
+{
+        struct arena *arena = &credentials->arena;
+
+        if (check_word("token", choice->token, err) < 0 || check_word("as", choice->as, err) < 0 ||
+                check_word("as-group", choice->as_groups, err) < 0)
+                return -1;
+        if (or_null(choice->server) && !kubeconfig_set_server(credentials, choice->server))
+                return error_set(err, ERROR_INVALID,
+                        "--server: must be a URL as https://10.0.0.1:6443, without a user and a query");
+        if (or_null(choice->server_name) && !object_is_name(choice->server_name))
+                return error_set(err, ERROR_INVALID, "--tls-server-name: '%.80s' is no DNS name", choice->server_name);
+        if (!or_null(choice->certificate) != !or_null(choice->key))
+                return error_set(err, ERROR_INVALID, "--client-certificate and --client-key: one without the other");
+        if (or_null(choice->token)) {
+                credentials->token = arena_strdup(arena, choice->token);
+                credentials->token_path = NULL;
+        }
+        if (or_null(choice->server_name))
+                credentials->server_name = arena_strdup(arena, choice->server_name);
+        set_path(credentials, &credentials->authority, choice->authority);
+        set_path(credentials, &credentials->certificate, choice->certificate);
+        set_path(credentials, &credentials->key, choice->key);
+        credentials->insecure |= choice->insecure;
+        if (or_null(choice->as))
+                credentials->as = arena_strdup(arena, choice->as);
+        if (or_null(choice->as_groups))
+                set_groups(credentials, choice->as_groups);
+        if (credentials->n_as_groups > 0 && !credentials->as)
+                return error_set(err, ERROR_INVALID, "--as-group: needs --as");
+        if ((credentials->token || credentials->token_path || credentials->exec) &&
+                !text_starts_with(credentials->server, "https://"))
+                return error_set(err, ERROR_INVALID,
+                        "a token would go to '%.80s' in clear, the server must be https://…", credentials->server);
+        return 0;
+}
+
+/* ---- of a person: all of it ---- */
+
+static int user_credentials_fail_none(struct error *err)
+{
+        return error_set(err, ERROR_NOT_FOUND,
+                "no kubeconfig: --kubeconfig, KUBECONFIG or ~/.kube/config, or a service account in a pod");
+}
+
+static int user_credentials_begin(
+        struct kube_credentials *ret, const struct files *files, const struct user_choice *choice, struct error *err)
+{
+        int rc;
+
+        if (files->count > 0)
+                return kubeconfig_read(ret, files, choice, err);
+        if (or_null(choice->server)) {
+                *ret = (struct kube_credentials){.origin = "--server", .scope = "default"};
+                return 0;
+        }
+        rc = kube_credentials_find(ret, NULL, err);
+        return rc == KUBE_CREDENTIALS_NONE ? user_credentials_fail_none(err) : rc;
+}
+
+int user_credentials_find(struct kube_credentials *ret, const struct user_choice *choice, const char *home,
+        const char *list, struct error *err)
+{
+        struct kube_credentials found = {0};
+        struct files files = {.count = 0};
+        int rc = add_files(&files, choice, home, list, err);
+
+        if (rc == 0)
+                rc = user_credentials_begin(&found, &files, choice, err);
+        files_done(&files);
+        if (rc < 0)
+                return -1;
+        if (apply_choice(&found, choice, err) < 0) {
+                kube_credentials_done(&found);
+                return -1;
+        }
+        *ret = found;
+        return 0;
 }

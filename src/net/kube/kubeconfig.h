@@ -1,32 +1,33 @@
-/* Kubeconfigs as texts, private to credentials.c and user_credentials.c. */
+/*
+ * The credentials of a person, found as kubectl finds them: what the flags say, then the kubeconfig of --kubeconfig,
+ * the files of KUBECONFIG (several, separated by ':'; those that are not there do not count), ~/.kube/config, and at
+ * last the pod's service account. A program that the kubeconfig names for it makes credentials
+ * (net/kube/exec_plugin.h).
+ */
 #pragma once
 
-#include "base/data/yaml.h"
 #include "net/kube/credentials.h"
 
-struct kubeconfig_file {
-        struct yaml *yaml;
-        char *folder; /* base of relative paths */
-};
+#define USER_CREDENTIALS_FILES 32U  /* in KUBECONFIG */
+#define USER_CREDENTIALS_GROUPS 32U /* of impersonation */
 
-/* The entries to use; NULL: those that the files name. */
-struct kubeconfig_names {
+/* kubectl's flags; NULL or "": not given. */
+struct user_choice {
+        const char *kubeconfig;
         const char *context;
         const char *cluster;
         const char *user;
-        bool may_exec; /* a program may make the credentials; otherwise that is refused */
+        const char *server;
+        const char *token;
+        const char *authority; /* --certificate-authority, a path */
+        const char *certificate;
+        const char *key;
+        const char *server_name; /* --tls-server-name */
+        const char *as;
+        const char *as_groups; /* separated by commas */
+        bool insecure;
 };
 
-int kubeconfig_load(
-        struct kubeconfig_file *ret, const char *path, const char *text, size_t size, struct error *err) MUST_USE;
-void kubeconfig_unload(struct kubeconfig_file *file); /* accepts a zeroed one */
-
-/*
- * The credentials of several files: as with kubectl the first that has an entry of a name, or a current context,
- * counts. |ret| is empty unless 0 is returned.
- */
-int kubeconfig_read(struct kube_credentials *ret, const struct kubeconfig_file *files, size_t n_files,
-        const struct kubeconfig_names *names, struct error *err) MUST_USE;
-
-/* Sets the server without slashes at its end. False: it is not a URL, or has a user or a query. */
-bool kubeconfig_set_server(struct kube_credentials *credentials, const char *server);
+/* |home|: $HOME, or NULL; |list|: $KUBECONFIG, or NULL. */
+int user_credentials_find(struct kube_credentials *ret, const struct user_choice *choice, const char *home,
+        const char *list, struct error *err) MUST_USE;

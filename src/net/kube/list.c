@@ -5,7 +5,8 @@
 
 struct kube_list {
         struct kube_client *client;
-        struct kube_list_options options; /* this struct owns its texts */
+        struct kube_list_options options;
+        struct arena arena; /* texts of |options| */
         struct kube_call *call;
         char *from;        /* the server's word for where this page begins; NULL: at the first object */
         unsigned int size; /* objects that this page may have */
@@ -18,9 +19,7 @@ struct kube_list {
 static void list_free(struct kube_list *list)
 {
         kube_call_cancel(list->call);
-        free((void *)(uintptr_t)list->options.path);
-        free((void *)(uintptr_t)list->options.field_selector);
-        free((void *)(uintptr_t)list->options.label_selector);
+        arena_done(&list->arena);
         free(list->from);
         free(list);
 }
@@ -178,9 +177,9 @@ struct kube_list *kube_list_new(struct kube_client *client, const struct kube_li
 
         list->client = client;
         list->options = *options;
-        list->options.path = xstrdup(options->path);
-        list->options.field_selector = xstrdup(options->field_selector);
-        list->options.label_selector = xstrdup(options->label_selector);
+        list->options.path = arena_strdup(&list->arena, options->path);
+        list->options.field_selector = arena_strdup(&list->arena, options->field_selector);
+        list->options.label_selector = arena_strdup(&list->arena, options->label_selector);
         list->size = KUBE_LIST_PAGE;
         list_ask(list);
         return list;

@@ -152,30 +152,75 @@ char *object_time(int64_t unix_us)
         return xstrdup(text);
 }
 
-/* "+01:00" */
-static bool read_offset(const char *text, int64_t *ret_seconds)
-{
-        for (size_t i = 0; i < 6; i++)
-                if (i == 0 ? *text != '+' && *text != '-' : i == 3 ? text[i] != ':' : !isdigit((unsigned char)text[i]))
-                        return false;
-        *ret_seconds = (text[1] - '0') * 36000 + (text[2] - '0') * 3600 + (text[4] - '0') * 600 + (text[5] - '0') * 60;
-        if (*text == '-')
-                *ret_seconds = -*ret_seconds;
-        return text[6] == '\0';
-}
-
 bool object_read_time(const char *text, int64_t *ret_unix)
 {
         struct tm tm = {0};
         const char *end = text ? strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) : NULL;
-        int64_t offset = 0;
+        int64_t offset;
 
         if (!end)
                 return false;
         if (*end == '.')
                 end += 1 + strspn(end + 1, "0123456789");
-        if (strcmp(end, "Z") != 0 && !read_offset(end, &offset))
+        if (*end != 'Z' && ((*end != '+' && *end != '-') || strlen(end) != strlen("+01:00")))
                 return false;
+        end = strptime(end, "%z", &tm);
+        if (!end || *end)
+                return false;
+        offset = tm.tm_gmtoff; /* which timegm() sets to 0 */
         *ret_unix = (int64_t)timegm(&tm) - offset;
         return true;
+}
+
+/* ---- the release of an API server ---- */
+
+#define DIGITS_MAX 4
+
+static bool version_read_number(const char **at, char end, unsigned int *ret)
+{
+        size_t length = strspn(*at, "0123456789");
+
+        *ret = 0;
+        if (length == 0 || length > DIGITS_MAX || (end && (*at)[length] != end))
+                return false;
+        for (size_t i = 0; i < length; i++)
+                *ret = *ret * 10 + (unsigned int)((*at)[i] - '0');
+        *at += length + (end != '\0');
+        return true;
+}
+
+static bool version_is_before(const char *rest)
+{
+        static const char *const stages[] = {"-alpha", "-beta", "-rc"};
+
+        for (size_t i = 0; i < ARRAY_SIZE(stages); i++)
+                if (strncmp(rest, stages[i], strlen(stages[i])) == 0)
+                        return true;
+        return false;
+}
+
+bool kube_version_read(struct kube_version *ret, const char *text)
+{
+        const char *at = text + (*text == 'v');
+        struct kube_version version = {0};
+
+        *ret = version;
+        if (!version_read_number(&at, '.', &version.major) || !version_read_number(&at, '.', &version.minor) ||
+                !version_read_number(&at, '\0', &version.patch) || version.major == 0 || (*at && !strchr("-+", *at)))
+                return false;
+        version.is_before = version_is_before(at);
+        *ret = version;
+        return true;
+}
+
+bool kube_version_is_since(
+        const struct kube_version *version, unsigned int major, unsigned int minor, unsigned int patch)
+{
+        if (version->major != major)
+                return version->major > major;
+        if (version->minor != minor)
+                return version->minor > minor;
+        if (version->patch != patch)
+                return version->patch > patch;
+        return !version->is_before;
 }

@@ -10,12 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/list.h"
 #include "base/strbuf.h"
-#include "base/io/closing.h"
-#include "net/kube/client.h"
-#include "net/kube/easy.h"
-#include "net/kube/library.h"
 
 /* A peer that disappears is noticed after a minute by the first two, or earlier if it does not acknowledge data. */
 #define KEEPALIVE_IDLE_S 30L
@@ -23,26 +18,9 @@
 #define UNCONFIRMED_MS 30000U
 #define UPLOAD_BUFFER 16384L /* libcurl's least */
 
-struct transport {
-        uv_loop_t *loop;
-        struct curl curl;
-        CURLM *multi; /* NULL: libcurl is not loaded yet */
-        struct easy_settings settings;
-        uv_timer_t timer; /* libcurl's */
-        struct list transfers;
-        struct list ready;
-        struct list sockets;
-        struct closing closing;
-        bool is_nameless; /* the certificate of the last server has no names */
-        bool is_refused;  /* the last answer was a 401 */
-        void (*closed)(void *data);
-        void *data;
-};
-
 struct transport_socket {
         struct list link;
         uv_poll_t poll;
-        struct closing closing;
         struct transport *transport;
         curl_socket_t fd;
 };
@@ -109,7 +87,7 @@ static void read_failure(const struct transfer *transfer, struct error *err)
 
         if (transfer->is_too_large)
                 error_raise(err, ERROR_INVALID, "%s: an answer larger than the limit of %zu bytes",
-                        transport->settings.credentials->server, transfer->request.limit);
+                        transport->settings.credentials->server, KUBE_ANSWER_LIMIT);
         else if (transfer->is_nameless)
                 error_raise(err, ERROR_UNAVAILABLE,
                         "%s: the server's certificate has no subject alternative name, and its common name does not count",
@@ -140,21 +118,23 @@ static void report_end(struct transfer *transfer)
 {
         const struct transfer_request request = transfer->request;
         struct strbuf body = transfer->body;
-        struct transfer_end end = {.status = transport_status_of(transfer),
-                .body = body.data,
-                .size = body.size,
-                .is_too_large = transfer->is_too_large};
+        struct kube_answer answer = {.status = transport_status_of(transfer),
+                .reason = "",
+                .is_too_large = transfer->is_too_large,
+                .retry_after_ms = retry_after_of(transfer)};
         struct error err;
 
         transfer->body = (struct strbuf)STRBUF_INIT;
-        if (transfer->result != CURLE_OK) {
+        if (transfer->result == CURLE_OK) {
+                answer.text = body.data;
+                answer.size = body.size;
+        } else {
                 read_failure(transfer, &err);
-                end.error = &err;
+                answer.error = &err;
         }
-        end.retry_after_ms = retry_after_of(transfer);
-        end.is_identity_old = end.status == 401 && is_identity_old(transfer);
+        answer.is_identity_old = answer.status == 401 && is_identity_old(transfer);
         transfer_free(transfer); /* first, because the owner may start the next transfer on the same connection */
-        request.on_end(&end, request.data);
+        request.on_end(&answer, request.data);
         strbuf_done(&body);
 }
 
@@ -171,12 +151,12 @@ static void transport_report(struct transfer *transfer)
         if (transfer->has_head && !transfer->is_head_reported) {
                 transfer->is_head_reported = true;
                 if (request->on_head && transport_is_good(transfer))
-                        request->on_head(request->data);
+                        request->on_head(request->stream);
         } else if (request->on_body && transfer->body.size && transport_is_good(transfer)) {
                 struct strbuf piece = transfer->body;
 
                 transfer->body = (struct strbuf)STRBUF_INIT;
-                request->on_body(piece.data, piece.size, request->data);
+                request->on_body(piece.data, piece.size, request->stream);
                 strbuf_done(&piece);
         } else if (transfer->is_over) {
                 report_end(transfer);
@@ -209,20 +189,11 @@ static void transport_deliver(struct transport *transport)
 
 /* ---- libcurl on the loop ---- */
 
-static void on_transport_closed(void *data)
+static void on_socket_closed(uv_handle_t *handle)
 {
-        struct transport *transport = data;
+        struct transport_socket *sock = container_of(handle, struct transport_socket, poll);
 
-        if (transport->closed)
-                transport->closed(transport->data);
-        free(transport);
-}
-
-static void on_socket_closed(void *data)
-{
-        struct transport_socket *sock = data;
-
-        closing_release(&sock->transport->closing);
+        closing_release(sock->transport->closing);
         free(sock);
 }
 
@@ -282,9 +253,8 @@ static void drop_socket(struct transport_socket *sock)
 {
         list_remove(&sock->link);
         uv_poll_stop(&sock->poll);
-        closing_hold(&sock->transport->closing);
-        closing_close(&sock->closing, &sock->poll);
-        closing_end(&sock->closing, on_socket_closed, sock);
+        closing_hold(sock->transport->closing);
+        uv_close((uv_handle_t *)&sock->poll, on_socket_closed);
 }
 
 static struct transport_socket *add_socket(struct transport *transport, curl_socket_t fd)
@@ -423,7 +393,7 @@ static size_t on_bytes(char *bytes, size_t size, size_t count, void *data)
         struct transfer *transfer = data;
         size_t length = size * count;
 
-        if (transfer->body.size + length > transfer->request.limit) {
+        if (transfer->body.size + length > KUBE_ANSWER_LIMIT) {
                 transfer->is_too_large = true;
                 return 0;
         }
@@ -501,16 +471,13 @@ struct transfer *transfer_cancel(struct transfer *transfer)
 
 /* ---- start and end ---- */
 
-struct transport *transport_new(uv_loop_t *loop)
+void transport_init(struct transport *transport, uv_loop_t *loop, struct closing *closing)
 {
-        struct transport *transport = xcalloc(1, sizeof(*transport));
-
-        transport->loop = loop;
+        *transport = (struct transport){.loop = loop, .closing = closing};
         list_init(&transport->transfers);
         list_init(&transport->ready);
         list_init(&transport->sockets);
         uv_timer_init(loop, &transport->timer);
-        return transport;
 }
 
 int transport_equip(struct transport *transport, const struct kube_credentials *credentials, struct error *err)
@@ -518,12 +485,8 @@ int transport_equip(struct transport *transport, const struct kube_credentials *
         return easy_prepare(&transport->settings, credentials, err);
 }
 
-void transport_close(struct transport *transport, void (*closed)(void *data), void *data)
+void transport_close(struct transport *transport)
 {
-        if (!transport)
-                return;
-        transport->closed = closed;
-        transport->data = data;
         while (!list_is_empty(&transport->transfers))
                 transfer_free(container_of(transport->transfers.next, struct transfer, link));
         if (transport->multi)
@@ -531,6 +494,5 @@ void transport_close(struct transport *transport, void (*closed)(void *data), vo
         while (!list_is_empty(&transport->sockets)) /* of a name resolution that was left behind */
                 drop_socket(container_of(transport->sockets.next, struct transport_socket, link));
         easy_forget(&transport->settings);
-        closing_close(&transport->closing, &transport->timer);
-        closing_end(&transport->closing, on_transport_closed, transport);
+        closing_close(transport->closing, &transport->timer);
 }

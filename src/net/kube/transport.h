@@ -5,7 +5,7 @@
  * A request uses the credentials of that moment: a new certificate gets a new connection, and a connection that
  * answered 401 is not used again. A running transfer keeps its identity.
  *
- * libcurl is loaded by the first transfer (net/kube/library.h), or a later one if that fails, as for want of
+ * libcurl is loaded by the first transfer (net/kube/easy.h), or a later one if that fails, as for want of
  * descriptors.
  *
  * libcurl is never called from one of its own callbacks: data is stored, and reported after the callback has returned.
@@ -19,43 +19,52 @@
 #include <uv.h>
 
 #include "base/error.h"
-#include "net/kube/credentials.h"
+#include "base/list.h"
+#include "base/io/closing.h"
+#include "net/kube/client.h"
+#include "net/kube/easy.h"
 
 #define TRANSPORT_HEAD_LIMIT ((size_t)64 << 10) /* bytes of the headers of one answer */
 #define TRANSPORT_IDLE_CONNECTIONS 4L
 
-struct transport;
 struct transfer;
-
-struct transfer_end {
-        const struct error *error; /* NULL: a complete answer, of any status */
-        unsigned int status;       /* 0: no answer */
-        const char *body;          /* the body, if |on_body| is NULL; zero-terminated */
-        size_t size;
-        uint64_t retry_after_ms; /* 0: not given */
-        bool is_identity_old;    /* a 401, and token or certificate were replaced since */
-        bool is_too_large;       /* the answer was cut at |limit|; |error| says so */
-};
 
 struct transfer_request {
         const char *method; /* "GET" */
         const char *path;
-        const char *query; /* may be NULL or empty */
+        const char *query; /* may be NULL */
         const char *body;  /* NULL: none */
         const char *content_type;
         const char *as; /* what the server is to turn its answer into (net/kube/client.h); NULL: nothing */
         uint64_t timeout_ms;
-        size_t limit; /* bytes of the answer; with |on_body|, of one piece of it */
         /*
-         * Called in this order. The first two only for 2xx, and may be NULL; |on_end| is called once and is the last.
+         * Called in this order. The first two only for 2xx, with |stream|, and may be NULL; |on_end| is called once and
+         * is the last. It gets all of an answer but for what body_read() adds.
          */
-        void (*on_head)(void *data);
-        void (*on_body)(const char *bytes, size_t size, void *data);
-        void (*on_end)(const struct transfer_end *end, void *data);
+        void (*on_head)(void *stream);
+        void (*on_body)(const char *bytes, size_t size, void *stream);
+        void *stream;
+        void (*on_end)(struct kube_answer *answer, void *data);
         void *data;
 };
 
-struct transport *transport_new(uv_loop_t *loop);
+/* Embedded in its owner; all members are private. */
+struct transport {
+        uv_loop_t *loop;
+        struct closing *closing; /* the owner's */
+        struct curl curl;
+        CURLM *multi; /* NULL: libcurl is not loaded yet */
+        struct easy_settings settings;
+        uv_timer_t timer; /* libcurl's */
+        struct list transfers;
+        struct list ready;
+        struct list sockets;
+        bool is_nameless; /* the certificate of the last server has no names */
+        bool is_refused;  /* the last answer was a 401 */
+};
+
+/* |closing| counts its handles. */
+void transport_init(struct transport *transport, uv_loop_t *loop, struct closing *closing);
 
 /*
  * Sets server and identity, once, before the first transfer; |credentials| must live as long as the transport. Fails if
@@ -64,11 +73,8 @@ struct transport *transport_new(uv_loop_t *loop);
 int transport_equip(
         struct transport *transport, const struct kube_credentials *credentials, struct error *err) MUST_USE;
 
-/*
- * Cancels all transfers. |closed| is called from the loop, when the last handle is closed. Accepts NULL; then |closed|
- * is not called.
- */
-void transport_close(struct transport *transport, void (*closed)(void *data), void *data);
+/* Cancels all transfers. The memory is needed until |closing| has ended. */
+void transport_close(struct transport *transport);
 
 /*
  * Fails if libcurl cannot be loaded, or token, certificate or key not be read. Calls no callback. |request| is copied.

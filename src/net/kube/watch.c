@@ -11,10 +11,9 @@
 #include "base/strbuf.h"
 #include "base/text.h"
 #include "base/backoff.h"
+#include "net/kube/body.h"
 #include "net/kube/list.h"
 #include "net/kube/object.h"
-#include "net/kube/reply.h"
-#include "net/kube/transport.h"
 #include "net/kube/watch_lines.h"
 
 #define KEY_LIMIT ((size_t)512) /* Kubernetes names have at most 253 bytes */
@@ -22,9 +21,10 @@
 
 struct kube_watch {
         struct kube_client *client;
-        struct kube_watch_options options; /* this struct owns its texts */
+        struct kube_watch_options options;
+        struct arena arena; /* texts of |options| */
         struct kube_list *list;
-        struct transfer *transfer;
+        struct kube_call *call; /* the watch itself */
         struct watch_lines lines;
         uv_timer_t timer;
         struct backoff backoff;
@@ -35,10 +35,9 @@ struct kube_watch {
         json_t *left_out;  /* keys of objects that are too large → true */
         json_int_t round;
         struct error trouble; /* the last one that was reported; kind ERROR_NONE: none */
-        bool is_identity_renewed;
-        bool is_standing; /* the server accepted this watch */
-        bool was_cut;     /* the last one that stood ended before its time */
-        bool is_closed;   /* freed when the timer is closed, since callbacks need it until then */
+        bool is_standing;     /* the server accepted this watch */
+        bool was_cut;         /* the last one that stood ended before its time */
+        bool is_closed;       /* freed when the timer is closed, since callbacks need it until then */
 };
 
 static void kube_watch_begin(struct kube_watch *watch);
@@ -124,7 +123,7 @@ static void on_watch_timer(uv_timer_t *timer)
 static void stop_activity(struct kube_watch *watch)
 {
         watch->list = kube_list_cancel(watch->list);
-        watch->transfer = transfer_cancel(watch->transfer);
+        watch->call = kube_call_cancel(watch->call);
         watch_lines_done(&watch->lines);
         watch_lines_init(&watch->lines, KUBE_WATCH_LINE_LIMIT);
 }
@@ -197,21 +196,6 @@ static bool watch_forget(struct kube_watch *watch, json_t *object)
         return watch_report(watch, KUBE_GONE, object);
 }
 
-/* Keys of objects that the last list did not contain. */
-static json_t *find_vanished(const struct kube_watch *watch)
-{
-        json_t *vanished = json_array();
-        const char *key;
-        json_t *entry;
-
-        json_object_foreach(watch->known, key, entry)
-        {
-                if (json_integer_value(json_array_get(entry, 1)) != watch->round)
-                        json_array_append_new(vanished, json_string(key));
-        }
-        return vanished;
-}
-
 /* Only its name is left. */
 static json_t *make_ghost(const char *key)
 {
@@ -224,19 +208,24 @@ static json_t *make_ghost(const char *key)
         return object;
 }
 
-/* False if the owner closed the watch. */
+/* The objects that the last list did not contain are gone. False if the owner closed the watch. */
 static bool forget_vanished(struct kube_watch *watch)
 {
-        json_t *vanished = find_vanished(watch);
         bool is_open = true;
+        const char *key;
+        json_t *entry;
+        void *next;
 
-        for (size_t i = 0; i < json_array_size(vanished) && is_open; i++) {
-                json_t *ghost = make_ghost(json_string_value(json_array_get(vanished, i)));
+        json_object_foreach_safe(watch->known, next, key, entry)
+        {
+                json_t *ghost;
 
+                if (!is_open || json_integer_value(json_array_get(entry, 1)) == watch->round)
+                        continue;
+                ghost = make_ghost(key);
                 is_open = watch_forget(watch, ghost);
                 json_decref(ghost);
         }
-        json_decref(vanished);
         return is_open;
 }
 
@@ -337,7 +326,7 @@ static void on_error_event(struct kube_watch *watch, const json_t *status)
                 watch_wait(watch, 0);
                 return;
         }
-        status_error(&err, code > 0 && code < 1000 ? (unsigned int)code : 500, status);
+        body_status_error(&err, code > 0 && code < 1000 ? (unsigned int)code : 500, status);
         error_prefix(&err, "watch %.200s", watch->options.path);
         watch_fail(watch, &err, 0);
 }
@@ -393,43 +382,11 @@ static void on_body(const char *bytes, size_t size, void *data)
                 watch_list_after_failure(watch, &err);
 }
 
-static void on_refused(struct kube_watch *watch, const struct transfer_end *end)
-{
-        struct reply reply;
-
-        if (end->is_identity_old && !watch->is_identity_renewed) {
-                watch->is_identity_renewed = true;
-                kube_watch_begin(watch);
-                return;
-        }
-        if (end->status == 410) {
-                watch_list_again(watch);
-                watch_wait(watch, 0);
-                return;
-        }
-        reply_read(&reply, "watch", watch->options.path, end);
-        watch_fail(watch, &reply.error, end->retry_after_ms);
-        reply_done(&reply);
-}
-
 /* The end of an accepted watch is not a failure, whichever its cause; only a failure of the next watch is reported. */
-static void on_watch_end(const struct transfer_end *end, void *data)
+static void on_stood(struct kube_watch *watch)
 {
-        struct kube_watch *watch = data;
         uint64_t stood_ms;
-        struct error err;
 
-        watch->transfer = NULL;
-        if (!watch->is_standing) {
-                on_refused(watch, end);
-                return;
-        }
-        watch->is_identity_renewed = false;
-        if (end->error && end->error->kind == ERROR_INVALID) {
-                err = *end->error;
-                watch_list_after_failure(watch, &err);
-                return;
-        }
         uv_update_time(kube_client_loop(watch->client));
         stood_ms = uv_now(kube_client_loop(watch->client)) - watch->begun_ms;
         watch->was_cut = stood_ms < watch->asked_ms;
@@ -445,34 +402,45 @@ static void on_watch_end(const struct transfer_end *end, void *data)
         }
 }
 
+static void on_watch_end(const struct kube_answer *answer, void *data)
+{
+        struct kube_watch *watch = data;
+        const bool is_refused = !watch->is_standing && answer->error;
+        const bool is_too_old = is_refused && answer->status == 410;
+        const bool is_unread = watch->is_standing && answer->error && answer->error->kind == ERROR_INVALID;
+
+        watch->call = NULL;
+        if (is_too_old || is_unread)
+                watch_list_again(watch);
+        if (is_too_old)
+                watch_wait(watch, 0);
+        else if (is_refused || is_unread)
+                watch_fail(watch, answer->error, is_refused ? answer->retry_after_ms : 0);
+        else
+                on_stood(watch);
+}
+
 static void watch_begin_watch(struct kube_watch *watch)
 {
         _cleanup_(strbuf_done) struct strbuf query = STRBUF_INIT;
         unsigned int seconds = watch->options.seconds + backoff_random() % watch->options.seconds;
-        struct transfer_request request = {
-                .method = "GET",
-                .path = watch->options.path,
-                .as = watch->options.is_metadata ? KUBE_AS_METADATA : NULL,
-                .timeout_ms = seconds * UINT64_C(1000) + watch->options.margin_ms,
-                .limit = KUBE_WATCH_LINE_LIMIT,
-                .on_head = on_head,
-                .on_body = on_body,
-                .on_end = on_watch_end,
-                .data = watch,
-        };
-        struct error err;
 
         strbuf_printf(&query, "watch=1&allowWatchBookmarks=true&timeoutSeconds=%u&resourceVersion=", seconds);
         object_escape(&query, watch->version);
         kube_list_select(&query, watch->options.field_selector, watch->options.label_selector);
-        request.query = query.data;
         watch->is_standing = false;
         watch->asked_ms = seconds * UINT64_C(1000);
         watch->begun_ms = uv_now(kube_client_loop(watch->client));
-        if (transfer_start(&watch->transfer, kube_client_transport(watch->client), &request, &err) < 0) {
-                error_prefix(&err, "watch %.200s", watch->options.path);
-                watch_fail(watch, &err, 0);
-        }
+        watch->call =
+                kube_client_send(watch->client, &(struct kube_request){.method = KUBE_GET,
+                                                        .path = watch->options.path,
+                                                        .query = query.data,
+                                                        .as = watch->options.is_metadata ? KUBE_AS_METADATA : NULL,
+                                                        .timeout_ms = watch->asked_ms + watch->options.margin_ms,
+                                                        .on_head = on_head,
+                                                        .on_body = on_body,
+                                                        .done = on_watch_end,
+                                                        .data = watch});
 }
 
 static void kube_watch_begin(struct kube_watch *watch)
@@ -492,9 +460,9 @@ struct kube_watch *kube_watch_new(struct kube_client *client, const struct kube_
 
         watch->client = client;
         watch->options = *options;
-        watch->options.path = xstrdup(options->path);
-        watch->options.field_selector = xstrdup(options->field_selector);
-        watch->options.label_selector = xstrdup(options->label_selector);
+        watch->options.path = arena_strdup(&watch->arena, options->path);
+        watch->options.field_selector = arena_strdup(&watch->arena, options->field_selector);
+        watch->options.label_selector = arena_strdup(&watch->arena, options->label_selector);
         if (!options->objects)
                 watch->options.objects = KUBE_WATCH_OBJECTS;
         if (!options->seconds)
@@ -518,9 +486,7 @@ static void on_watch_closed(uv_handle_t *handle)
         json_decref(watch->known);
         json_decref(watch->left_out);
         free(watch->version);
-        free((void *)(uintptr_t)watch->options.path);
-        free((void *)(uintptr_t)watch->options.field_selector);
-        free((void *)(uintptr_t)watch->options.label_selector);
+        arena_done(&watch->arena);
         watch_lines_done(&watch->lines);
         free(watch);
 }

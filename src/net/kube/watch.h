@@ -28,7 +28,7 @@
 #include "base/error.h"
 #include "net/kube/client.h"
 
-#define KUBE_WATCH_LINE_LIMIT ((size_t)4 << 20) /* bytes of one event */
+#define KUBE_WATCH_LINE_LIMIT KUBE_ANSWER_LIMIT /* bytes of one event */
 #define KUBE_WATCH_OBJECTS ((size_t)20000)      /* with more, all are gone, and it fails: a selector is missing */
 #define KUBE_WATCH_SECONDS 300U                 /* shortest duration of a watch; the longest is twice that */
 #define KUBE_WATCH_MARGIN_MS UINT64_C(30000)

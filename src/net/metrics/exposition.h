@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -49,3 +50,26 @@ void exposition_sample(struct exposition *exposition, const struct exposition_la
 
 /* The page, for the caller to free; the exposition is empty afterwards. */
 char *exposition_take(struct exposition *exposition);
+
+/* ---- OpenMetrics ---- */
+
+#define OPENMETRICS_CONTENT_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+/* Whether a client with this header Accept (NULL: none) wants OpenMetrics at least as much as the text format. */
+bool openmetrics_is_wanted(const char *accept);
+
+/*
+ * Such a page as OpenMetrics 1.0 (https://prometheus.io/docs/specs/om/open_metrics_spec), for
+ * those who ask for it, as Prometheus does by itself. The samples are the same; heads differ:
+ *
+ *     # HELP warpshare_events_total …                    # HELP warpshare_events …
+ *     # TYPE warpshare_events_total counter      ──►     # TYPE warpshare_events counter
+ *     warpshare_events_total 3                           warpshare_events_total 3
+ *                                                        # EOF
+ *
+ * A counter without _total, as DCGM has, is none there, nor is one beside a gauge of the same name: its type is
+ * unknown.
+ *
+ * |page| is freed; the result is for the caller to free. Pure: text in, text out.
+ */
+char *openmetrics_of(char *page);

@@ -8,7 +8,6 @@
 #include "base/io/closing.h"
 #include "net/http/server.h"
 #include "net/metrics/exposition.h"
-#include "net/metrics/openmetrics.h"
 
 enum page {
         PAGE_METRICS,
@@ -147,22 +146,10 @@ struct reader {
         void (*answer)(struct metrics_http *http, struct http_request *request);
 };
 
-static void http_refuse(struct http_request *request, enum metrics_permission permission, const char *why)
-{
-        static const unsigned int statuses[] = {
-                [METRICS_NOBODY] = 401, [METRICS_DENIED] = 403, [METRICS_UNDECIDED] = 503};
-        static const struct http_header challenge[] = {{"WWW-Authenticate", "Bearer"}, {0}};
-        char *text = xasprintf("%s\n", why);
-
-        http_request_answer(request, &(struct http_answer){.status = statuses[permission],
-                                             .type = "text/plain; charset=utf-8",
-                                             .text = http_text_new(text, strlen(text)),
-                                             .headers = permission == METRICS_NOBODY ? challenge : NULL});
-}
-
 static void on_permission(enum metrics_permission permission, const char *why, void *waiting)
 {
         struct reader *reader = waiting;
+        _free_ char *text = xasprintf("%s\n", why ? why : "");
 
         if (permission == METRICS_ALLOWED) {
                 http_request_trust(reader->request);
@@ -170,7 +157,7 @@ static void on_permission(enum metrics_permission permission, const char *why, v
         } else {
                 if (permission != METRICS_UNDECIDED && http_request_header(reader->request, "Authorization"))
                         http_request_distrust(reader->request);
-                http_refuse(reader->request, permission, why);
+                http_request_answer_plain(reader->request, permission, text);
         }
         free(reader);
 }
@@ -206,14 +193,6 @@ static void answer_if_allowed(struct metrics_http *http, struct http_request *re
         http_request_on_gone(request, on_reader_gone, reader);
 }
 
-static void on_metrics_tls_trouble(const struct error *error, void *data)
-{
-        struct metrics_http *http = data;
-
-        if (http->options.on_tls_trouble)
-                http->options.on_tls_trouble(error, http->options.data);
-}
-
 static void on_metrics_request(struct http_request *request, void *data)
 {
         struct metrics_http *http = data;
@@ -243,7 +222,8 @@ int metrics_http_new(struct metrics_http **ret, const struct metrics_http_option
                 .per_peer = METRICS_HTTP_PER_PEER,
                 .deadline_ms = options->deadline_ms,
                 .tls = options->tls,
-                .on_tls_trouble = on_metrics_tls_trouble,
+                .on_tls_trouble = options->on_tls_trouble,
+                .trouble_data = options->data,
                 .on_request = on_metrics_request,
                 .data = http,
         };

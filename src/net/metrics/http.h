@@ -22,11 +22,12 @@
 
 struct metrics_http;
 
+/* The status of the answer. */
 enum metrics_permission {
-        METRICS_ALLOWED,
-        METRICS_NOBODY,    /* 401: no token, or an invalid one */
-        METRICS_DENIED,    /* 403: the user may not read that page */
-        METRICS_UNDECIDED, /* 503: it cannot be found out now */
+        METRICS_ALLOWED = 200,
+        METRICS_NOBODY = 401,    /* no token, or an invalid one */
+        METRICS_DENIED = 403,    /* the user may not read that page */
+        METRICS_UNDECIDED = 503, /* it cannot be found out now */
 };
 /* |why|: a sentence for the client, unless it is allowed. */
 typedef void metrics_permission_fn(enum metrics_permission permission, const char *why, void *waiting);

@@ -1,6 +1,6 @@
 /*
- * A call: its life, and what it sends. Messages wait in a list, go out one after the other as the peer's windows allow,
- * and the trailers follow the last one.
+ * A call: its life, what it sends, and what a server does with what arrives. A message goes out as the peer's windows
+ * allow, at most one waits behind it, and the trailers follow the last one.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -9,11 +9,6 @@
 #include "base/alloc.h"
 #include "net/rpc/engine.h"
 
-struct waiting {
-        struct list link;
-        struct rpc_message *message;
-};
-
 struct rpc_call *rpc_call_new(struct rpc_session *session)
 {
         struct rpc_call *call = xcalloc(1, sizeof(*call));
@@ -21,37 +16,17 @@ struct rpc_call *rpc_call_new(struct rpc_session *session)
         call->session = session;
         call->references = 1;
         call->deadline_ms = RPC_NO_DEADLINE;
-        list_init(&call->output.waiting);
         rpc_reader_init(&call->reader, session->limits.message);
         list_append(&session->calls, &call->link);
         session->n_calls++;
         return call;
 }
 
-static struct rpc_message *take_waiting(struct rpc_call *call)
-{
-        struct waiting *first = container_of(call->output.waiting.next, struct waiting, link);
-        struct rpc_message *message;
-
-        if (list_is_empty(&call->output.waiting))
-                return NULL;
-        message = first->message;
-        list_remove(&first->link);
-        free(first);
-        return message;
-}
-
-static void drop_waiting(struct rpc_call *call)
-{
-        while (!list_is_empty(&call->output.waiting))
-                rpc_message_unref(take_waiting(call));
-}
-
 void rpc_call_unref(struct rpc_call *call)
 {
         if (--call->references > 0)
                 return;
-        drop_waiting(call);
+        rpc_message_unref(call->output.next);
         rpc_message_unref(call->output.message);
         rpc_reader_done(&call->reader);
         free(call->text);
@@ -108,15 +83,8 @@ void rpc_call_forget_read(struct rpc_call *call)
 
 void rpc_call_enqueue(struct rpc_call *call, struct rpc_message *message)
 {
-        struct waiting *waiting = xmalloc(sizeof(*waiting));
-
-        waiting->message = rpc_message_ref(message);
-        list_append(&call->output.waiting, &waiting->link);
-}
-
-static bool call_is_idle(const struct rpc_call *call)
-{
-        return !call->output.message && list_is_empty(&call->output.waiting);
+        rpc_message_unref(call->output.next);
+        call->output.next = rpc_message_ref(message);
 }
 
 static size_t add_status(nghttp2_nv *fields, const struct rpc_call *call, char digits[static 4], struct strbuf *text)
@@ -189,15 +157,14 @@ ssize_t rpc_call_next_data(nghttp2_session *http2, int32_t stream_id, uint8_t *b
         if (!call)
                 return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* ended; its reset is on the way */
         if (!call->output.message) {
-                call->output.message = take_waiting(call);
+                call->output.message = TAKE_PTR(call->output.next);
                 call->output.sent = 0;
         }
         if (!call->output.message)
                 return NGHTTP2_ERR_DEFERRED;
         size = MIN(length, call->output.message->size - call->output.sent);
         *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
-        if (call->is_finished && size == call->output.message->size - call->output.sent &&
-                list_is_empty(&call->output.waiting)) {
+        if (call->is_finished && size == call->output.message->size - call->output.sent && !call->output.next) {
                 *flags |= NGHTTP2_DATA_FLAG_EOF;
                 if (call->session->is_server) {
                         *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
@@ -235,14 +202,6 @@ void rpc_call_send(struct rpc_call *call, struct rpc_message *message)
         rpc_session_wake(call->session);
 }
 
-void rpc_call_send_latest(struct rpc_call *call, struct rpc_message *message)
-{
-        if (call->is_finished)
-                return;
-        drop_waiting(call);
-        rpc_call_send(call, message);
-}
-
 static void set_status(struct rpc_call *call, enum rpc_status status, const char *text)
 {
         call->is_finished = true;
@@ -268,7 +227,7 @@ void rpc_call_finish(struct rpc_call *call, enum rpc_status status, const char *
                 set_status(call, status, text);
                 if (!call->has_answered)
                         submit_response(call);
-                if (call_is_idle(call))
+                if (!call->output.message && !call->output.next)
                         submit_trailers(call);
                 /* else rpc_call_next_data() does, with the last of the messages */
         }
@@ -285,4 +244,108 @@ void rpc_call_on_ended(struct rpc_call *call, void (*ended)(struct rpc_call *cal
 void *rpc_call_owner(struct rpc_call *call)
 {
         return call->session->owner;
+}
+
+/*
+ * ---- what arrives at a server: a request header, exactly one message, the end of the request ----
+ *
+ * A call that was answered with an error before its request was complete ignores the rest of it.
+ */
+
+static const struct rpc_method *find_method(const struct rpc_service *service, const char *path)
+{
+        for (size_t i = 0; i < service->n_methods; i++) {
+                if (strcmp(service->methods[i].path, path) == 0)
+                        return &service->methods[i];
+        }
+        return NULL;
+}
+
+void rpc_request_head(struct rpc_call *call)
+{
+        struct rpc_session *session = call->session;
+        const struct rpc_head *head = &session->head;
+        struct rpc_refusal refusal;
+
+        if (rpc_head_is_malformed(head)) {
+                rpc_session_offend(session);
+                rpc_call_reset(call, NGHTTP2_PROTOCOL_ERROR);
+                return;
+        }
+        if (rpc_head_is_refused(head, &refusal)) {
+                rpc_call_refuse(call, refusal.http_status, refusal.status, refusal.text);
+                return;
+        }
+        call->method = find_method(&session->service, head->path);
+        if (!call->method) {
+                snprintf(refusal.text, sizeof(refusal.text), "unknown method %s", head->path);
+                rpc_call_refuse(call, "200", RPC_UNIMPLEMENTED, refusal.text);
+                return;
+        }
+        if (head->has_timeout)
+                call->deadline_ms = session->now_ms + head->timeout_ns / 1000000 + (head->timeout_ns % 1000000 != 0);
+}
+
+void rpc_request_bad_trailers(struct rpc_call *call)
+{
+        rpc_session_offend(call->session);
+        rpc_call_reset(call, NGHTTP2_PROTOCOL_ERROR);
+}
+
+void rpc_request_data(struct rpc_call *call, const uint8_t *bytes, size_t size)
+{
+        char text[128];
+
+        if (call->is_finished)
+                return;
+        if (call->request.is_whole) {
+                rpc_call_finish(call, RPC_UNIMPLEMENTED, "more than one request message");
+                return;
+        }
+        switch (rpc_call_read(call, &bytes, &size, &call->request.bytes, &call->request.size)) {
+        case RPC_READER_MORE:
+                return;
+        case RPC_READER_MESSAGE:
+                call->request.is_whole = true;
+                if (size > 0)
+                        rpc_call_finish(call, RPC_UNIMPLEMENTED, "more than one request message");
+                return;
+        case RPC_READER_TOO_LARGE:
+                snprintf(text, sizeof(text), "request message too large, at most %zu bytes are accepted",
+                        call->reader.limit);
+                rpc_call_finish(call, RPC_RESOURCE_EXHAUSTED, text);
+                break;
+        case RPC_READER_COMPRESSED:
+                rpc_call_finish(call, RPC_UNIMPLEMENTED, "compressed request message");
+                break;
+        case RPC_READER_BAD_FLAG:
+                rpc_call_finish(call, RPC_INTERNAL, "request message with a bad compressed flag");
+                break;
+        }
+        rpc_call_forget_read(call);
+}
+
+void rpc_request_end(struct rpc_call *call)
+{
+        if (call->is_finished)
+                return;
+        if (!call->request.is_whole) {
+                if (rpc_reader_is_partial(&call->reader))
+                        rpc_call_finish(call, RPC_INTERNAL, "truncated request message");
+                else
+                        rpc_call_finish(call, RPC_UNIMPLEMENTED, "no request message");
+                return;
+        }
+        call->method->handle(call, call->request.bytes, call->request.size, call->session->service.context);
+        rpc_call_forget_read(call);
+}
+
+void rpc_request_expire(struct rpc_call *call)
+{
+        call->deadline_ms = RPC_NO_DEADLINE;
+        /* Trailers cannot follow half a message, and what the peer did not read in time it will not read now. */
+        if (call->output.message || call->output.next)
+                rpc_call_reset(call, NGHTTP2_CANCEL);
+        else
+                rpc_call_finish(call, RPC_DEADLINE_EXCEEDED, "deadline exceeded");
 }

@@ -47,32 +47,32 @@ static bool is_grpc_type(const char *value, size_t size)
         return size == sizeof(type) - 1 || value[sizeof(type) - 1] == '+' || value[sizeof(type) - 1] == ';';
 }
 
-static unsigned int parse_http_status(const char *value, size_t size)
+/* One to three digits. */
+static bool head_read_number(const char *value, size_t size, unsigned int *ret)
 {
-        unsigned int status = 0;
-
-        if (size != 3)
-                return 0;
+        *ret = 0;
         for (size_t i = 0; i < size; i++) {
-                if (value[i] < '0' || value[i] > '9')
-                        return 0;
-                status = status * 10 + (unsigned int)(value[i] - '0');
+                if (size > 3 || value[i] < '0' || value[i] > '9')
+                        return false;
+                *ret = *ret * 10 + (unsigned int)(value[i] - '0');
         }
-        return status;
+        return size > 0;
 }
 
+static unsigned int parse_http_status(const char *value, size_t size)
+{
+        unsigned int status;
+
+        return size == 3 && head_read_number(value, size, &status) ? status : 0;
+}
+
+/* A gRPC server writes a number; a number that we do not know counts as UNKNOWN. */
 static enum rpc_status parse_grpc_status(const char *value, size_t size)
 {
-        unsigned int status = 0;
+        unsigned int status;
 
-        /* A gRPC server writes a number; a number that we do not know counts as UNKNOWN. */
-        if (size == 0 || size > 3)
+        if (!head_read_number(value, size, &status))
                 return RPC_INTERNAL;
-        for (size_t i = 0; i < size; i++) {
-                if (value[i] < '0' || value[i] > '9')
-                        return RPC_INTERNAL;
-                status = status * 10 + (unsigned int)(value[i] - '0');
-        }
         return status > RPC_UNAUTHENTICATED ? RPC_UNKNOWN : (enum rpc_status)status;
 }
 
@@ -166,33 +166,27 @@ bool rpc_head_is_malformed(const struct rpc_head *head)
         return head->is_malformed;
 }
 
-static bool head_refuse(struct rpc_refusal *refusal, const char *http_status, enum rpc_status status)
+static bool head_refuse(struct rpc_refusal *ret, const char *http_status, enum rpc_status status, const char *text)
 {
-        refusal->http_status = http_status;
-        refusal->status = status;
+        *ret = (struct rpc_refusal){.http_status = http_status, .status = status};
+        snprintf(ret->text, sizeof(ret->text), "%s", text);
         return true;
 }
 
 bool rpc_head_is_refused(const struct rpc_head *head, struct rpc_refusal *ret_refusal)
 {
-        char *text = ret_refusal->text;
-        size_t size = sizeof(ret_refusal->text);
+        char text[96];
 
         if (rpc_head_is_too_large(head)) {
-                snprintf(text, size, "header list of %zu bytes, at most %zu are accepted", head->size, head->limit);
-                return head_refuse(ret_refusal, "200", RPC_RESOURCE_EXHAUSTED);
+                snprintf(text, sizeof(text), "header list of %zu bytes, at most %zu are accepted", head->size,
+                        head->limit);
+                return head_refuse(ret_refusal, "200", RPC_RESOURCE_EXHAUSTED, text);
         }
-        if (!head->is_grpc) {
-                snprintf(text, size, "content-type is not application/grpc");
-                return head_refuse(ret_refusal, "415", RPC_INVALID_ARGUMENT);
-        }
-        if (!head->is_post) {
-                snprintf(text, size, ":method is not POST");
-                return head_refuse(ret_refusal, "405", RPC_INTERNAL);
-        }
-        if (head->has_bad_timeout) {
-                snprintf(text, size, "malformed grpc-timeout");
-                return head_refuse(ret_refusal, "400", RPC_INTERNAL);
-        }
+        if (!head->is_grpc)
+                return head_refuse(ret_refusal, "415", RPC_INVALID_ARGUMENT, "content-type is not application/grpc");
+        if (!head->is_post)
+                return head_refuse(ret_refusal, "405", RPC_INTERNAL, ":method is not POST");
+        if (head->has_bad_timeout)
+                return head_refuse(ret_refusal, "400", RPC_INTERNAL, "malformed grpc-timeout");
         return false;
 }

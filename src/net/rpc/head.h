@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "base/strbuf.h"
-#include "net/rpc/status.h"
+#include "net/rpc/message.h"
 
 #define RPC_HEAD_PATH_SIZE 256 /* a longer path is kept cut, and then matches no method */
 

@@ -1,6 +1,8 @@
 #include "net/rpc/message.h"
 
 #include <assert.h>
+#include <nghttp2/nghttp2.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -108,4 +110,180 @@ enum rpc_reader_result rpc_reader_feed(struct rpc_reader *reader, const uint8_t 
         *ret_payload = (const uint8_t *)reader->bytes.data + RPC_PREFIX_SIZE;
         *ret_payload_size = reader->bytes.size - RPC_PREFIX_SIZE;
         return RPC_READER_MESSAGE;
+}
+
+/* ---- status codes ---- */
+
+const char *rpc_status_name(enum rpc_status status)
+{
+        static const char *const names[] = {
+                [RPC_OK] = "OK",
+                [RPC_CANCELLED] = "Cancelled",
+                [RPC_UNKNOWN] = "Unknown",
+                [RPC_INVALID_ARGUMENT] = "InvalidArgument",
+                [RPC_DEADLINE_EXCEEDED] = "DeadlineExceeded",
+                [RPC_NOT_FOUND] = "NotFound",
+                [RPC_ALREADY_EXISTS] = "AlreadyExists",
+                [RPC_PERMISSION_DENIED] = "PermissionDenied",
+                [RPC_RESOURCE_EXHAUSTED] = "ResourceExhausted",
+                [RPC_FAILED_PRECONDITION] = "FailedPrecondition",
+                [RPC_ABORTED] = "Aborted",
+                [RPC_OUT_OF_RANGE] = "OutOfRange",
+                [RPC_UNIMPLEMENTED] = "Unimplemented",
+                [RPC_INTERNAL] = "Internal",
+                [RPC_UNAVAILABLE] = "Unavailable",
+                [RPC_DATA_LOSS] = "DataLoss",
+                [RPC_UNAUTHENTICATED] = "Unauthenticated",
+        };
+
+        return (size_t)status < ARRAY_SIZE(names) ? names[status] : names[RPC_UNKNOWN];
+}
+
+enum rpc_status rpc_status_of_error(const struct error *err)
+{
+        static const enum rpc_status statuses[] = {
+                [ERROR_NONE] = RPC_OK,
+                [ERROR_INVALID] = RPC_INVALID_ARGUMENT,
+                [ERROR_NOT_FOUND] = RPC_NOT_FOUND,
+                [ERROR_UNAVAILABLE] = RPC_UNAVAILABLE,
+                [ERROR_EXHAUSTED] = RPC_RESOURCE_EXHAUSTED,
+                [ERROR_DENIED] = RPC_PERMISSION_DENIED,
+                [ERROR_TIMEOUT] = RPC_DEADLINE_EXCEEDED,
+                [ERROR_UNSUPPORTED] = RPC_UNIMPLEMENTED,
+                [ERROR_INTERNAL] = RPC_INTERNAL,
+        };
+
+        return statuses[err->kind];
+}
+
+enum rpc_status rpc_status_of_http(unsigned int http_status)
+{
+        switch (http_status) {
+        case 400:
+                return RPC_INTERNAL;
+        case 401:
+                return RPC_UNAUTHENTICATED;
+        case 403:
+                return RPC_PERMISSION_DENIED;
+        case 404:
+                return RPC_UNIMPLEMENTED;
+        case 429:
+        case 502:
+        case 503:
+        case 504:
+                return RPC_UNAVAILABLE;
+        default:
+                return RPC_UNKNOWN;
+        }
+}
+
+enum rpc_status rpc_status_of_reset(uint32_t http2_error)
+{
+        static const enum rpc_status statuses[] = {
+                [NGHTTP2_NO_ERROR] = RPC_INTERNAL,
+                [NGHTTP2_PROTOCOL_ERROR] = RPC_INTERNAL,
+                [NGHTTP2_INTERNAL_ERROR] = RPC_INTERNAL,
+                [NGHTTP2_FLOW_CONTROL_ERROR] = RPC_RESOURCE_EXHAUSTED, /* grpc-go; the specification says INTERNAL */
+                [NGHTTP2_SETTINGS_TIMEOUT] = RPC_INTERNAL,
+                [NGHTTP2_STREAM_CLOSED] = RPC_INTERNAL,
+                [NGHTTP2_FRAME_SIZE_ERROR] = RPC_INTERNAL,
+                [NGHTTP2_REFUSED_STREAM] = RPC_UNAVAILABLE,
+                [NGHTTP2_CANCEL] = RPC_CANCELLED,
+                [NGHTTP2_COMPRESSION_ERROR] = RPC_INTERNAL,
+                [NGHTTP2_CONNECT_ERROR] = RPC_INTERNAL,
+                [NGHTTP2_ENHANCE_YOUR_CALM] = RPC_RESOURCE_EXHAUSTED,
+                [NGHTTP2_INADEQUATE_SECURITY] = RPC_PERMISSION_DENIED,
+        };
+
+        return http2_error < ARRAY_SIZE(statuses) ? statuses[http2_error] : RPC_UNKNOWN;
+}
+
+/* ---- texts of headers ---- */
+
+void rpc_message_encode(const char *text, struct strbuf *encoded)
+{
+        for (const char *at = text; *at; at++) {
+                unsigned char byte = (unsigned char)*at;
+
+                if (byte < 0x20 || byte > 0x7e || byte == '%')
+                        strbuf_printf(encoded, "%%%02X", byte);
+                else
+                        strbuf_putc(encoded, (char)byte);
+        }
+}
+
+static int hex_digit(char c)
+{
+        if (c >= '0' && c <= '9')
+                return c - '0';
+        if (c >= 'A' && c <= 'F')
+                return c - 'A' + 10;
+        if (c >= 'a' && c <= 'f')
+                return c - 'a' + 10;
+        return -1;
+}
+
+void rpc_message_decode(const char *encoded, size_t size, struct strbuf *text)
+{
+        for (size_t i = 0; i < size; i++) {
+                int high = encoded[i] == '%' && size - i > 2 ? hex_digit(encoded[i + 1]) : -1;
+                int low = high >= 0 ? hex_digit(encoded[i + 2]) : -1;
+
+                if (low >= 0) {
+                        strbuf_putc(text, (char)(high << 4 | low));
+                        i += 2;
+                } else {
+                        strbuf_putc(text, encoded[i]);
+                }
+        }
+}
+
+static const struct timeout_unit {
+        char letter;
+        int64_t nanoseconds;
+} timeout_units[] = {
+        {'n', 1},
+        {'u', 1000},
+        {'m', 1000 * 1000},
+        {'S', 1000 * 1000 * 1000},
+        {'M', 60 * INT64_C(1000000000)},
+        {'H', 3600 * INT64_C(1000000000)},
+};
+
+bool rpc_timeout_parse(const char *text, size_t size, int64_t *ret_nanoseconds)
+{
+        int64_t value = 0;
+
+        if (size < 2 || size > 9)
+                return false;
+        for (size_t i = 0; i < size - 1; i++) {
+                if (text[i] < '0' || text[i] > '9')
+                        return false;
+                value = value * 10 + (text[i] - '0');
+        }
+        for (size_t i = 0; i < ARRAY_SIZE(timeout_units); i++) {
+                if (timeout_units[i].letter != text[size - 1])
+                        continue;
+                if (__builtin_mul_overflow(value, timeout_units[i].nanoseconds, &value))
+                        value = INT64_MAX;
+                *ret_nanoseconds = value;
+                return true;
+        }
+        return false;
+}
+
+void rpc_timeout_format(uint64_t milliseconds, char text[static 10])
+{
+        const uint64_t most = 99999999;
+        uint64_t count = milliseconds;
+        size_t i = 2; /* a timeout is at least one millisecond */
+
+        for (; i < ARRAY_SIZE(timeout_units); i++) {
+                const uint64_t unit_ms = (uint64_t)timeout_units[i].nanoseconds / 1000000;
+
+                count = milliseconds / unit_ms + (milliseconds % unit_ms != 0);
+                if (count <= most || i == ARRAY_SIZE(timeout_units) - 1)
+                        break;
+        }
+        snprintf(text, 10, "%u%c", (unsigned int)MIN(count, most), timeout_units[i].letter);
 }

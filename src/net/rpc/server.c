@@ -311,21 +311,6 @@ void rpc_call_flush(struct rpc_call *call)
 
 /* ---- the socket ---- */
 
-static int bind_socket(struct rpc_server *server, int *ret_fd, struct error *err)
-{
-        struct stat status;
-        _close_ int fd = -1;
-
-        if (unix_socket_bind(&fd, server->path, 0, err) < 0)
-                return -1;
-        if (lstat(server->path, &status) < 0)
-                return error_errno(err, errno, "inspect '%s'", server->path);
-        server->device = status.st_dev;
-        server->inode = status.st_ino;
-        *ret_fd = TAKE_FD(fd);
-        return 0;
-}
-
 bool rpc_server_is_reachable(const struct rpc_server *server)
 {
         struct stat status;
@@ -342,10 +327,15 @@ static void server_remove_socket(struct rpc_server *server)
 static int server_listen_on(struct rpc_server *server, struct error *err)
 {
         _close_ int fd = -1;
+        struct stat status;
         int r;
 
-        if (bind_socket(server, &fd, err) < 0)
+        if (unix_socket_bind(&fd, server->path, 0, err) < 0)
                 return -1;
+        if (lstat(server->path, &status) < 0)
+                return error_errno(err, errno, "inspect '%s'", server->path);
+        server->device = status.st_dev;
+        server->inode = status.st_ino;
         r = listen(fd, BACKLOG) < 0 ? -errno : uv_poll_init(server->loop, &server->listener, fd);
         if (r < 0) {
                 server_remove_socket(server);
@@ -383,48 +373,49 @@ int rpc_server_new(struct rpc_server **ret, uv_loop_t *loop, const char *path, c
         return 0;
 }
 
-static void server_begin_to_close(struct rpc_server *server, void (*closed)(void *data), void *data)
+/* |end| is called for each connection, which is closed after |grace_ms| at the latest. */
+static void server_end(struct rpc_server *server, int64_t grace_ms, void (*end)(struct rpc_link *link),
+        void (*closed)(void *data), void *data)
 {
         assert(!server->is_closing);
         server->is_closing = true;
         server->closed = closed;
         server->data = data;
+        server->grace_ms = rpc_link_now(server->loop) + grace_ms;
         closing_close(&server->closing, &server->listener);
         close(server->fd);
+        LIST_FOR_EACH(in_server, &server->connections) {
+                struct rpc_link *link = &connection_of(in_server)->link;
+
+                if (!link->is_closing)
+                        end(link);
+        }
+        server_arm(server, server->grace_ms);
+        close_timer_if_last(server);
+}
+
+static void server_give_back(struct rpc_link *link)
+{
+        rpc_session_give_back(link->session);
+        rpc_link_leave(link);
 }
 
 void rpc_server_leave(struct rpc_server *server, void (*closed)(void *data), void *data)
 {
         on_listener(&server->listener, 0, UV_READABLE); /* who has connected already is to read GOAWAY, too */
-        server_begin_to_close(server, closed, data);
-        server->grace_ms = rpc_link_now(server->loop) + LEAVE_MS;
-        LIST_FOR_EACH(in_server, &server->connections) {
-                struct rpc_link *link = &connection_of(in_server)->link;
+        server_end(server, LEAVE_MS, server_give_back, closed, data);
+}
 
-                if (link->is_closing)
-                        continue;
-                rpc_session_give_back(link->session);
-                rpc_link_leave(link);
-        }
-        server_arm(server, server->grace_ms);
-        close_timer_if_last(server);
+static void server_drain(struct rpc_link *link)
+{
+        rpc_session_drain(link->session);
+        rpc_link_flush(link);
 }
 
 void rpc_server_close(struct rpc_server *server, uint64_t grace_ms, void (*closed)(void *data), void *data)
 {
-        server_begin_to_close(server, closed, data);
-        server->grace_ms = rpc_link_now(server->loop) + (int64_t)MIN(grace_ms, INT32_MAX);
         server_remove_socket(server);
-        LIST_FOR_EACH(in_server, &server->connections) {
-                struct rpc_link *link = &connection_of(in_server)->link;
-
-                if (link->is_closing)
-                        continue;
-                rpc_session_drain(link->session);
-                rpc_link_flush(link);
-        }
-        server_arm(server, server->grace_ms);
-        close_timer_if_last(server);
+        server_end(server, (int64_t)MIN(grace_ms, INT32_MAX), server_drain, closed, data);
 }
 
 const char *rpc_server_path(const struct rpc_server *server)

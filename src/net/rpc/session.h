@@ -23,7 +23,6 @@
 
 #include "base/error.h"
 #include "net/rpc/message.h"
-#include "net/rpc/status.h"
 
 struct rpc_session;
 struct rpc_call;
@@ -156,17 +155,12 @@ bool rpc_session_is_established(const struct rpc_session *session);
 /* ---- calls ---- */
 
 /*
- * Server: sends one message (takes a reference). Messages go out in order, as the peer's windows allow. A call that was
- * finished, by its owner or because its deadline passed, ignores what is sent on it until |ended| is called.
+ * Server: sends one message (takes a reference) as the peer's windows allow. One that waits behind the message in
+ * transmission is replaced: in streams each message stands for the whole (ListAndWatch), so a slow reader costs one
+ * message, not one a change. A call that was finished, by its owner or because its deadline passed, ignores what is sent
+ * on it until |ended| is called.
  */
 void rpc_call_send(struct rpc_call *call, struct rpc_message *message);
-
-/*
- * Server: like rpc_call_send(), but a message that waits behind the one in transmission is replaced. For streams in
- * which each message stands for the whole (ListAndWatch): a slow reader costs one message, not one a change. A waiting
- * message of either function is replaced.
- */
-void rpc_call_send_latest(struct rpc_call *call, struct rpc_message *message);
 
 /* Server: trailers after what is queued; |text| may be NULL. The call's owner is notified through |ended|. */
 void rpc_call_finish(struct rpc_call *call, enum rpc_status status, const char *text);

@@ -67,7 +67,7 @@ static void for_each_watcher(struct dra_health_stream *stream, void (*visit)(str
 
 static void health_stream_send_list(struct watcher *watcher)
 {
-        rpc_call_send_latest(watcher->call, watcher->stream->packed);
+        rpc_call_send(watcher->call, watcher->stream->packed);
         rpc_call_flush(watcher->call);
 }
 
@@ -107,7 +107,7 @@ void dra_health_stream_add(struct dra_health_stream *stream, struct rpc_call *ca
         rpc_call_on_ended(call, on_watcher_ended, watcher);
         if (!stream->packed)
                 return;
-        rpc_call_send_latest(call, stream->packed);
+        rpc_call_send(call, stream->packed);
         if (!uv_is_active((uv_handle_t *)&stream->timer))
                 uv_timer_start(&stream->timer, on_resend, stream->resend_ms, stream->resend_ms);
 }

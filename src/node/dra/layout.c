@@ -11,7 +11,7 @@
 
 #include "base/macro.h"
 #include "node/dra/candidates.h"
-#include "net/kube/version.h"
+#include "net/kube/object.h"
 #include "plan/capability.h"
 #include "plan/plan.h"
 #include "plan/share.h"

@@ -105,7 +105,7 @@ static void for_each_stream(struct plugin *plugin, void (*visit)(struct plugin *
 
 static void plugin_send_list(struct plugin *plugin, struct rpc_call *call)
 {
-        rpc_call_send_latest(call, plugin->packed);
+        rpc_call_send(call, plugin->packed);
         rpc_call_flush(call);
 }
 
@@ -125,7 +125,7 @@ static void handle_list_and_watch(
         stream->call = call;
         list_append(&plugin->streams, &stream->link);
         rpc_call_on_ended(call, on_stream_ended, stream);
-        rpc_call_send_latest(call, plugin->packed);
+        rpc_call_send(call, plugin->packed);
         if (plugin->watch)
                 return; /* kubelet opens its stream first, as soon as it knows the server; this one belongs to another
                          * client */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "net/kube/certificate.h"
+#include "net/kube/easy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,7 +4,6 @@
 
 #include "base/strbuf.h"
 #include "net/rpc/message.h"
-#include "net/rpc/status.h"
 
 static void read_messages(const uint8_t *bytes, size_t size)
 {

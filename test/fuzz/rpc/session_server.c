@@ -26,7 +26,7 @@ static void send_some(struct rpc_call *call, const uint8_t *message, size_t size
         struct rpc_message *answer = rpc_message_new(size);
 
         memcpy(rpc_message_payload(answer), message, size);
-        rpc_call_send_latest(call, answer);
+        rpc_call_send(call, answer);
         rpc_message_unref(answer);
 }
 

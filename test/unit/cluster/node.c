@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "cluster/node.h"
-#include "cluster/read.h"
 
 static struct cluster_node read_node(const char *text, struct arena *arena)
 {

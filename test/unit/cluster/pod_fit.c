@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "cluster/pod_fit.h"
+#include "cluster/why_finding.h"
 
 static json_t *parse(const char *text)
 {

@@ -155,9 +155,8 @@ void uv_update_time(uv_loop_t *loop UNUSED)
 {
 }
 
-struct transport *transport_new(uv_loop_t *loop UNUSED)
+void transport_init(struct transport *transport UNUSED, uv_loop_t *loop UNUSED, struct closing *closing UNUSED)
 {
-        return (struct transport *)&world;
 }
 
 int transport_equip(
@@ -180,11 +179,10 @@ static void drop_transfer(struct transfer *transfer)
         fail_msg("no such transfer");
 }
 
-void transport_close(struct transport *transport UNUSED, void (*closed)(void *data), void *data)
+void transport_close(struct transport *transport UNUSED)
 {
         while (world.n_transfers)
                 drop_transfer(world.transfers[0]);
-        closed(data);
 }
 
 int transfer_start(struct transfer **ret, struct transport *transport UNUSED, const struct transfer_request *request,
@@ -261,16 +259,17 @@ static void forget_past(void)
 static void end_transfer(struct transfer *transfer, unsigned int status, const char *body, const struct error *error)
 {
         const struct transfer_request request = transfer->request;
-        const struct transfer_end end = {.error = error,
+        struct kube_answer answer = {.error = error,
                 .status = error ? 0 : status,
-                .body = body,
+                .reason = "",
+                .text = body,
                 .size = body ? strlen(body) : 0,
                 .retry_after_ms = status == 429 ? 1000 : 0,
                 .is_identity_old = status == 401 && happens(2)};
 
         transfer->request.query = NULL;
         drop_transfer(transfer);
-        request.on_end(&end, request.data);
+        request.on_end(&answer, request.data);
         free((void *)(uintptr_t)request.query);
 }
 
@@ -363,7 +362,7 @@ static void send_piece(struct transfer *transfer, const char *bytes, size_t size
         _free_ char *copy = xcalloc(size, 1);
 
         memcpy(copy, bytes, size);
-        transfer->request.on_body(copy, size, transfer->request.data);
+        transfer->request.on_body(copy, size, transfer->request.stream);
 }
 
 /* False: it was dropped over that. */
@@ -372,7 +371,7 @@ static bool begin_watch(struct transfer *transfer)
         if (transfer->is_begun)
                 return true;
         transfer->is_begun = true;
-        transfer->request.on_head(transfer->request.data);
+        transfer->request.on_head(transfer->request.stream);
         return is_there(transfer);
 }
 

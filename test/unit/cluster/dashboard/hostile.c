@@ -8,9 +8,9 @@
 
 #include "base/text.h"
 #include "cluster/dashboard/details.h"
-#include "cluster/dashboard/json.h"
+#include "cluster/dashboard/viewer.h"
 #include "cluster/dashboard/overview.h"
-#include "cluster/dashboard/page.h"
+#include "cluster/dashboard/server.h"
 #include "cluster/dashboard/search.h"
 
 static const char *const pieces[] = {"<script>alert(1)</script>", "\"", "\\", "'", "</style>", "]}", "\n", "&lt;",
@@ -99,7 +99,7 @@ static void test_any_name_is_said_as_it_is(void **state UNUSED)
                 assert_says(dashboard_pod(&view, &scope, all[0], all[1]), all, 4, secret);
                 assert_says(dashboard_search(&view, &scope, all[1]), &all[1], 1, secret);
                 text = dashboard_overview_write(overview, &view, &scope, NULL, 1);
-                assert_says(json_loadb(http_text_data(text), http_text_size(text), 0, NULL), &all[2], 2, secret);
+                assert_says(json_loadb(text->data, text->size, 0, NULL), &all[2], 2, secret);
                 http_text_unref(text);
                 dashboard_overview_free(overview);
         }

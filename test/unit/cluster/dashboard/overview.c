@@ -20,7 +20,7 @@ static int tear_down(void **state)
 static json_t *ask(const struct dashboard_scope *scope, const char *since)
 {
         struct http_text *text = dashboard_overview_write(overview, &view, scope, since, 1000);
-        json_t *json = json_loadb(http_text_data(text), http_text_size(text), 0, NULL);
+        json_t *json = json_loadb(text->data, text->size, 0, NULL);
 
         http_text_unref(text);
         assert_non_null(json);
@@ -233,10 +233,10 @@ static void test_whose_a_share_is_is_for_those_who_may_list_pods_there(void **st
         view_add("a", PAGE_A);
         view_wait_for("team-a", "later");
         text = dashboard_overview_write(overview, &view, &scope, NULL, 1000);
-        assert_null(strstr(http_text_data(text), "team-a"));
-        assert_non_null(strstr(http_text_data(text), "\"namespaces\":[\"team-b\"]"));
-        assert_non_null(strstr(http_text_data(text), "[[300,50,10,null],[400,null,null,0]]"));
-        assert_non_null(strstr(http_text_data(text), "\"waiting\":0"));
+        assert_null(strstr(text->data, "team-a"));
+        assert_non_null(strstr(text->data, "\"namespaces\":[\"team-b\"]"));
+        assert_non_null(strstr(text->data, "[[300,50,10,null],[400,null,null,0]]"));
+        assert_non_null(strstr(text->data, "\"waiting\":0"));
         http_text_unref(text);
 }
 

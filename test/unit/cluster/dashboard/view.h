@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "cluster/cluster.h"
-#include "cluster/dashboard/scope.h"
+#include "cluster/dashboard/viewer.h"
 #include "node/report/node_page.h"
 
 static struct arena view_arena;

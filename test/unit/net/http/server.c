@@ -274,7 +274,7 @@ static void test_several_answers_share_one_text(void **state UNUSED)
                 assert_has(answer, "\r\nX-A: 1\r\n");
                 assert_string_equal(body(answer), "<p>");
         }
-        assert_string_equal(http_text_data(shared), "<p>");
+        assert_string_equal(shared->data, "<p>");
 }
 
 static void start_tls(void)

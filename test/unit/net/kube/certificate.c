@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/base64.h"
-#include "net/kube/certificate.h"
+#include "net/kube/easy.h"
 
 static const char by_dns[] = "-----BEGIN CERTIFICATE-----\n"
                              "MIIBizCCATGgAwIBAgIUL48B6qj1Ho9GRt0tAqHPjPlDLfcwCgYIKoZIzj0EAwIw\n"

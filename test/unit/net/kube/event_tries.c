@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/macro.h"
-#include "net/kube/event_tries.h"
+#include "net/kube/event_queue.h"
 
 /*
  * What happens to the first of some events, one letter an attempt: "a" fails, "A" is taken, and so on. The server gets

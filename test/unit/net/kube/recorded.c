@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "net/kube/reply.h"
+#include "net/kube/body.h"
+#include "net/kube/client.h"
 #include "net/kube/object.h"
 #include "net/kube/watch_lines.h"
 
@@ -85,7 +86,7 @@ static void test_a_version_that_is_too_old_is_an_event(void **state UNUSED)
         watch_lines_add(&lines, body.data, body.size);
         assert_int_equal(watch_lines_next(&lines, &event, &err), 1);
         assert_int_equal(event.type, WATCH_ERROR);
-        status_error(&err, (unsigned int)json_integer_value(json_object_get(event.object, "code")), event.object);
+        body_status_error(&err, (unsigned int)json_integer_value(json_object_get(event.object, "code")), event.object);
         assert_string_equal(err.text, "status 410 Expired: too old resource version: 1 (165)");
         json_decref(event.object);
         watch_lines_done(&lines);
@@ -109,17 +110,17 @@ static void test_failures_are_reported_with_the_servers_text(void **state UNUSED
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
                 _cleanup_(strbuf_done) struct strbuf body = STRBUF_INIT;
-                struct transfer_end end = {.status = read_answer(table[i].name, &body)};
-                struct reply reply;
+                struct kube_answer answer = {.status = read_answer(table[i].name, &body), .reason = ""};
+                struct error err;
 
-                end.body = body.data;
-                end.size = body.size;
-                reply_read(&reply, "GET", "/x", &end);
-                assert_int_equal(reply.error.kind, table[i].kind);
-                assert_string_equal(reply.reason, table[i].reason);
+                answer.text = body.data;
+                answer.size = body.size;
+                body_read(&answer, "GET", "/x", false, &err);
+                assert_int_equal(answer.error->kind, table[i].kind);
+                assert_string_equal(answer.reason, table[i].reason);
                 if (table[i].text)
-                        assert_string_equal(reply.error.text, table[i].text);
-                reply_done(&reply);
+                        assert_string_equal(answer.error->text, table[i].text);
+                json_decref(answer.object);
         }
 }
 
@@ -129,43 +130,40 @@ static void test_successes_are_objects(void **state UNUSED)
 
         for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
                 _cleanup_(strbuf_done) struct strbuf body = STRBUF_INIT;
-                struct transfer_end end = {.status = read_answer(names[i], &body)};
-                struct reply reply;
+                struct kube_answer answer = {.status = read_answer(names[i], &body), .reason = ""};
+                struct error err;
 
-                end.body = body.data;
-                end.size = body.size;
-                reply_read(&reply, "GET", "/x", &end);
-                assert_int_equal(reply.error.kind, ERROR_NONE);
-                assert_true(json_is_object(reply.object));
-                reply_done(&reply);
+                answer.text = body.data;
+                answer.size = body.size;
+                body_read(&answer, "GET", "/x", false, &err);
+                assert_null(answer.error);
+                assert_true(json_is_object(answer.object));
+                json_decref(answer.object);
         }
 }
 
 static void test_a_success_that_is_no_object_is_a_failure(void **state UNUSED)
 {
-        const struct transfer_end end = {.status = 200, .body = "[1]", .size = 3};
-        struct reply reply;
+        struct kube_answer answer = {.status = 200, .text = "[1]", .size = 3, .reason = ""};
+        struct error err;
 
-        reply_read(&reply, "GET", "/x", &end);
-        assert_int_equal(reply.error.kind, ERROR_INVALID);
-        assert_string_equal(reply.error.text, "GET /x: status 200 with 3 bytes that are no JSON object");
-        reply_done(&reply);
+        body_read(&answer, "GET", "/x", false, &err);
+        assert_int_equal(answer.error->kind, ERROR_INVALID);
+        assert_string_equal(answer.error->text, "GET /x: status 200 with 3 bytes that are no JSON object");
 }
 
 static void test_a_text_that_was_asked_for_may_be_any_and_its_failure_says_why(void **state UNUSED)
 {
-        const struct transfer_end good = {.status = 200, .body = "[1]", .size = 3};
-        const struct transfer_end bad = {.status = 503, .body = "no way", .size = 6};
-        struct reply reply;
+        struct kube_answer good = {.status = 200, .text = "[1]", .size = 3, .reason = ""};
+        struct kube_answer bad = {.status = 503, .text = "no way", .size = 6, .reason = ""};
+        struct error err;
 
-        reply_read_text(&reply, "GET", "/x", &good);
-        assert_int_equal(reply.error.kind, ERROR_NONE);
-        assert_null(reply.object);
-        reply_done(&reply);
-        reply_read_text(&reply, "GET", "/x", &bad);
-        assert_int_equal(reply.error.kind, ERROR_UNAVAILABLE);
-        assert_string_equal(reply.error.text, "GET /x: status 503");
-        reply_done(&reply);
+        body_read(&good, "GET", "/x", true, &err);
+        assert_null(good.error);
+        assert_null(good.object);
+        body_read(&bad, "GET", "/x", true, &err);
+        assert_int_equal(bad.error->kind, ERROR_UNAVAILABLE);
+        assert_string_equal(bad.error->text, "GET /x: status 503");
 }
 
 int main(void)

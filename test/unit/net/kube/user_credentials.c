@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "net/kube/user_credentials.h"
+#include "net/kube/kubeconfig.h"
 
 static char folder[32];
 

@@ -1,6 +1,6 @@
 #include "unit.h"
 
-#include "net/kube/version.h"
+#include "net/kube/object.h"
 
 /* Is it 1.36.2, or newer? */
 static const struct {

@@ -50,7 +50,7 @@ static void handle_ListAndWatch(struct rpc_call *call, const uint8_t *message UN
 
         note(context, "ListAndWatch", size);
         memset(rpc_message_payload(list), 0, 1000);
-        rpc_call_send_latest(call, list);
+        rpc_call_send(call, list);
         rpc_message_unref(list);
 }
 

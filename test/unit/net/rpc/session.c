@@ -100,14 +100,11 @@ static void test_an_answer_may_come_before_the_request_is_complete(void **state 
         pair_done(&pair);
 }
 
-static void send_filled(struct rpc_call *call, size_t size, int byte, bool latest)
+static void send_filled(struct rpc_call *call, size_t size, int byte)
 {
         struct rpc_message *message = filled_message(size, byte);
 
-        if (latest)
-                rpc_call_send_latest(call, message);
-        else
-                rpc_call_send(call, message);
+        rpc_call_send(call, message);
         rpc_message_unref(message);
 }
 
@@ -121,7 +118,7 @@ static void test_a_stream_delivers_in_order_and_ends_later(void **state UNUSED)
         pair_pump(&pair);
         assert_non_null(pair.bench.call);
         for (unsigned int i = 0; i < 3; i++) {
-                send_filled(pair.bench.call, i * 100000, 'a' + (int)i, false);
+                send_filled(pair.bench.call, i * 100000, 'a' + (int)i);
                 pair_pump(&pair);
                 assert_int_equal(outcome.messages, i + 1);
                 assert_int_equal(outcome.last_size, i * 100000);
@@ -129,7 +126,7 @@ static void test_a_stream_delivers_in_order_and_ends_later(void **state UNUSED)
         assert_int_equal(outcome.first_byte, 'c');
         assert_int_equal(outcome.ended, 0);
         rpc_call_finish(pair.bench.call, RPC_ABORTED, "enough");
-        send_filled(pair.bench.call, 1, 'z', false); /* too late */
+        send_filled(pair.bench.call, 1, 'z'); /* too late */
         pair_pump(&pair);
         assert_int_equal(outcome.messages, 3);
         assert_int_equal(outcome.ended, 1);
@@ -148,12 +145,11 @@ static void test_trailers_follow_what_is_queued(void **state UNUSED)
         pair_init(&pair);
         pair_call(&pair, "/t.T/Hold", 0, &outcome);
         pair_pump(&pair);
-        send_filled(pair.bench.call, 300000, 'a', false);
-        send_filled(pair.bench.call, 300000, 'b', false);
+        send_filled(pair.bench.call, 300000, 'a');
         rpc_call_finish(pair.bench.call, RPC_OK, NULL);
         pair_pump(&pair);
-        assert_int_equal(outcome.messages, 2);
-        assert_int_equal(outcome.first_byte, 'b');
+        assert_int_equal(outcome.messages, 1);
+        assert_int_equal(outcome.first_byte, 'a');
         assert_int_equal(outcome.ended, 1);
         assert_int_equal(outcome.status, RPC_OK);
         pair_done(&pair);
@@ -168,22 +164,22 @@ static void test_a_slow_reader_costs_one_waiting_message(void **state UNUSED)
         pair_init(&pair);
         pair_call(&pair, "/t.T/Hold", 0, &outcome);
         pair_pump(&pair);
-        send_filled(pair.bench.call, 1 << 20, 'a', true);
+        send_filled(pair.bench.call, 1 << 20, 'a');
         while (rpc_session_pending(pair.server, &bytes) > 0) /* 64 KiB of it leave, and are lost on the way */
                 ;
         for (int byte = 'b'; byte <= 'z'; byte++)
-                send_filled(pair.bench.call, 1 << 20, byte, true);
+                send_filled(pair.bench.call, 1 << 20, byte);
         pair_done(&pair);
 
         outcome = (struct outcome){0};
         pair_init(&pair);
         pair_call(&pair, "/t.T/Hold", 0, &outcome);
         pair_pump(&pair);
-        send_filled(pair.bench.call, 1 << 20, 'a', true);
+        send_filled(pair.bench.call, 1 << 20, 'a');
         pair_to_client(&pair); /* a window full; the client's updates stay where they are */
         assert_int_equal(outcome.messages, 0);
         for (int byte = 'b'; byte <= 'z'; byte++)
-                send_filled(pair.bench.call, 1 << 20, byte, true);
+                send_filled(pair.bench.call, 1 << 20, byte);
         pair_pump(&pair);
         assert_int_equal(outcome.messages, 2);
         assert_int_equal(outcome.first_byte, 'z');
@@ -234,8 +230,8 @@ static void test_a_call_may_be_cancelled_from_within_its_message(void **state UN
         pair_init(&pair);
         pair_call(&pair, "/t.T/Hold", 0, &outcome);
         pair_pump(&pair);
-        send_filled(pair.bench.call, 1, 'a', false);
-        send_filled(pair.bench.call, 1, 'b', false);
+        send_filled(pair.bench.call, 1, 'a');
+        send_filled(pair.bench.call, 1, 'b');
         pair_pump(&pair);
         assert_int_equal(outcome.messages, 1);
         assert_int_equal(outcome.ended, 1);
@@ -298,7 +294,7 @@ static void test_a_deadline_within_a_message_resets(void **state UNUSED)
         pair_init(&pair);
         call_until(&pair, "/t.T/Hold", 1500, &outcome);
         pair_pump(&pair);
-        send_filled(pair.bench.call, 1 << 20, 'a', false);
+        send_filled(pair.bench.call, 1 << 20, 'a');
         pair_to_client(&pair);
         pair.now_ms = 1500;
         rpc_session_expire(pair.server, 1500);

@@ -511,7 +511,7 @@ static void send_list(struct stage *stage, int byte)
 {
         struct rpc_message *list = filled_message(1 << 20, byte);
 
-        rpc_call_send_latest(stage->bench.call, list);
+        rpc_call_send(stage->bench.call, list);
         rpc_call_flush(stage->bench.call);
         rpc_message_unref(list);
 }

@@ -3,7 +3,7 @@
 #include <nghttp2/nghttp2.h>
 #include <string.h>
 
-#include "net/rpc/status.h"
+#include "net/rpc/message.h"
 
 static void test_every_code_has_its_name(void **state UNUSED)
 {

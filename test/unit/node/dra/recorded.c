@@ -8,7 +8,8 @@
 
 #include "node/dra/reconcile.h"
 #include "node/dra/slices.h"
-#include "net/kube/reply.h"
+#include "net/kube/body.h"
+#include "net/kube/client.h"
 #include "net/kube/object.h"
 #include "net/kube/watch_lines.h"
 
@@ -131,15 +132,15 @@ static void test_a_conflict_may_be_tried_again_and_a_refusal_not(void **state UN
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
                 _cleanup_(strbuf_done) struct strbuf body = STRBUF_INIT;
-                struct transfer_end end = {.status = read_answer(table[i].name, &body)};
-                struct reply reply;
+                struct kube_answer answer = {.status = read_answer(table[i].name, &body), .reason = ""};
+                struct error err;
 
-                end.body = body.data;
-                end.size = body.size;
-                reply_read(&reply, "PUT", "/x", &end);
-                assert_int_equal(reply.error.kind, table[i].kind);
-                assert_string_equal(reply.reason, table[i].reason);
-                reply_done(&reply);
+                answer.text = body.data;
+                answer.size = body.size;
+                body_read(&answer, "PUT", "/x", false, &err);
+                assert_int_equal(answer.error->kind, table[i].kind);
+                assert_string_equal(answer.reason, table[i].reason);
+                json_decref(answer.object);
         }
 }
 

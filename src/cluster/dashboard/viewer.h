@@ -1,11 +1,27 @@
-/* JSON of what may be unknown: then the member is left out. */
+/*
+ * What is shown to a viewer of the dashboard.
+ *
+ * A viewer who may list nodes sees nodes, GPUs, the size of shares and their use; the pod of a share only in namespaces
+ * in which the viewer may list pods. Events may name any pod, so they are for those who see all. A member of the JSON
+ * whose value is not known is left out.
+ */
 #pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/data/json_fields.h"
+
+struct dashboard_scope {
+        bool sees_all;
+        const char *const *namespaces; /* otherwise: those, in the order of strcmp() */
+        size_t n_namespaces;
+};
+
+/* |namespace| NULL: it is not known whose it is. */
+bool dashboard_scope_sees(const struct dashboard_scope *scope, const char *namespace);
 
 #define DASHBOARD_JSON_FLAGS (JSON_COMPACT | JSON_REAL_PRECISION(6))
 
