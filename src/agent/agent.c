@@ -12,7 +12,6 @@
 
 #include "agent/cdi.h"
 #include "agent/gpus.h"
-#include "agent/labels.h"
 #include "agent/mig.h"
 #include "agent/page.h"
 #include "agent/plans.h"
@@ -28,8 +27,8 @@
 #include "node/kubelet/plugins.h"
 #include "node/pages/usage.h"
 #include "node/status/api.h"
-#include "node/status/clients.h"
 #include "node/status/log.h"
+#include "node/status/node_labels.h"
 #include "node/status/read.h"
 #include "node/status/report.h"
 #include "node/status/watch.h"
@@ -73,7 +72,7 @@ static void stop_agent(struct agent *agent, int status)
         gpu_monitor_close(agent->monitor, agent_on_closed, agent);
         node_report_close(agent->report);
         node_events_close(agent->events, NULL, NULL);
-        agent->labels = agent_labels_close(agent->labels);
+        agent->labels = node_labels_close(agent->labels);
         program->clients = node_clients_close(program->clients);
         agent->watch = node_watch_close(agent->watch);
         agent->api = agent_api_close(agent->api); /* after everything that has a watch of its client */
@@ -120,7 +119,7 @@ static void on_agent_connected(void *data)
 {
         struct agent *agent = data;
 
-        agent_labels_connected(agent->labels, agent_api_client(agent->api));
+        node_labels_connected(agent->labels, agent_api_client(agent->api));
 }
 
 static void on_report_pods(const char *unit, enum node_event event, const char *text, void *data)
@@ -168,16 +167,6 @@ static void on_clients_changed(const char *reason, void *data)
                         "clients of the driver may be on this node again: MPS daemons start");
         }
         ledger_leave_gpus(agent->ledger, reason != NULL);
-}
-
-static void follow_clients(struct agent_program *program)
-{
-        struct agent *agent = &program->agent;
-        const struct node_clients_options options = {
-                .watch = agent->watch, .changed = on_clients_changed, .data = agent};
-
-        if (agent->watch)
-                program->clients = node_clients_new(&options);
 }
 
 /* ---- callbacks of the modules ---- */
@@ -287,7 +276,8 @@ static int start_modules(struct agent_program *program, struct error *err)
         ledger.client = client;
         if (ledger_new(&agent->ledger, &ledger, err) < 0)
                 return -1;
-        follow_clients(program);
+        if (agent->watch)
+                program->clients = node_clients_new(agent->watch, on_clients_changed, agent);
         report_to_cluster(agent, config);
         rollout.ledger = agent->ledger;
         agent->rollout = agent_rollout_new(&rollout);

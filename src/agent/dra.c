@@ -61,7 +61,7 @@ static void on_offer(const struct dra_layout *layout, void *data)
 {
         const struct agent *agent = data;
 
-        node_report_reduced(agent->report, layout->one_form);
+        node_report_problem(agent->report, NODE_OFFER_REDUCED, layout->one_form);
 }
 
 static void on_specifications_wanted(void *data)

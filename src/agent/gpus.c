@@ -8,7 +8,6 @@
 #include "node/dra/driver.h"
 #include "node/kubelet/plugins.h"
 #include "node/pages/usage.h"
-#include "node/status/hangs.h"
 #include "node/status/log.h"
 
 uint64_t agent_gpus_hangs_total(const struct agent_gpus *gpus)

@@ -38,7 +38,7 @@ struct agent {
         struct node_events *events;
         struct node_report *report;
         /* |labels|, |dra| and |mig| are NULL where they are off, or while another agent serves. */
-        struct agent_labels *labels;
+        struct node_labels *labels;
         struct dra_driver *dra;
         struct agent_mig *mig;
 };

@@ -5,7 +5,6 @@
 
 #include "agent/cdi.h"
 #include "agent/dra.h"
-#include "agent/labels.h"
 #include "agent/mig.h"
 #include "agent/rollout.h"
 #include "base/exit_status.h"
@@ -14,6 +13,7 @@
 #include "node/dra/driver.h"
 #include "node/kubelet/plugins.h"
 #include "node/status/log.h"
+#include "node/status/node_labels.h"
 #include "node/status/report.h"
 
 /* After a plan came into force: by then it is written and reported everywhere. */
@@ -151,9 +151,9 @@ void agent_plans_label(struct agent *agent)
         const struct generation *current = plans->current;
 
         if (current && !agent_mig_is_undecided(agent->mig))
-                agent_labels_apply(agent->labels, current->settings->config, current->inventory, current->plan);
+                node_labels_apply(agent->labels, current->settings->config, current->inventory, current->plan);
         if (plans->refused)
-                agent_labels_apply(agent->labels, agent_plans_config(plans), plans->refused, NULL);
+                node_labels_apply(agent->labels, agent_plans_config(plans), plans->refused, NULL);
 }
 
 /* ---- a generation is refused ---- */
@@ -195,12 +195,12 @@ static void refuse_plan(struct agent *agent, struct inventory *inventory, const 
                 agent->stop(agent, EXIT_FAILED);
                 return;
         }
-        node_report_refused(agent->report, err->text);
+        node_report_problem(agent->report, NODE_PLAN_REFUSED, err->text);
         complain(&plans->bad_plan,
                 plans->current ? "change refused, the plan in force stays" : "no plan can be made, will try again",
                 err);
         agent_config_refuse(agent->configs, err);
-        agent_labels_apply(agent->labels, agent_plans_config(plans), inventory, NULL);
+        node_labels_apply(agent->labels, agent_plans_config(plans), inventory, NULL);
         if (plans->current)
                 keep_current(agent, inventory);
         agent_retry_later(&plans->retry, on_plan_retry);
@@ -238,8 +238,8 @@ static void report_plan(struct agent *agent, const struct generation *next)
 
         node_report_plan(agent->report, is_undecided && next->plan->n_resources == 0 ? NULL : next->plan);
         if (!is_undecided)
-                agent_labels_apply(agent->labels, next->settings->config, next->inventory, next->plan);
-        node_report_refused(agent->report, NULL);
+                node_labels_apply(agent->labels, next->settings->config, next->inventory, next->plan);
+        node_report_problem(agent->report, NODE_PLAN_REFUSED, NULL);
 }
 
 static void put_in_force(struct agent *agent, struct generation *next)
@@ -340,7 +340,7 @@ void agent_plans_on_unavailable(const char *reason, void *data)
                 return;
         }
         log_warn("NVML cannot be used, will try again", LOG_STR("reason", reason));
-        node_report_unavailable(agent->report, reason);
+        node_report_problem(agent->report, NODE_UNAVAILABLE, reason);
 }
 
 void agent_plans_on_health(const char *uuid, bool healthy, const char *reason, uint64_t xid UNUSED, void *data)
@@ -374,11 +374,11 @@ int agent_plans_load(struct agent *agent)
 
         if (agent_config_load(agent->configs, &settings, &err) < 0) {
                 complain(&plans->bad_config, "configuration refused, the one in force stays", &err);
-                node_report_config(agent->report, err.text);
+                node_report_problem(agent->report, NODE_CONFIG_REFUSED, err.text);
                 return -1;
         }
         complaint_settle(&plans->bad_config);
-        node_report_config(agent->report, NULL);
+        node_report_problem(agent->report, NODE_CONFIG_REFUSED, NULL);
         warn_of_late_options(plans->settings->config, settings->config);
         settings_unref(plans->settings);
         plans->settings = settings;

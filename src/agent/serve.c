@@ -5,7 +5,6 @@
 
 #include "agent/cdi.h"
 #include "agent/dra.h"
-#include "agent/labels.h"
 #include "agent/mig.h"
 #include "agent/plans.h"
 #include "agent/rollout.h"
@@ -14,7 +13,8 @@
 #include "node/config/nodeconfig.h"
 #include "node/dra/driver.h"
 #include "node/status/api.h"
-#include "node/status/hangs.h"
+#include "node/status/log.h"
+#include "node/status/node_labels.h"
 #include "node/status/report.h"
 
 /* ---- MIG ---- */
@@ -112,7 +112,7 @@ void agent_serving_begin(struct agent_serving *serving)
         agent_plans_serve(agent);
         agent_config_serve(agent->configs, true);
         node_report_serve(agent->report, true);
-        agent->labels = agent_labels_new(&agent->loop, agent_api_client(agent->api), agent->watch, config);
+        agent->labels = node_labels_new(&agent->loop, agent_api_client(agent->api), agent->watch, config);
         agent_plans_label(agent);
 }
 
@@ -126,7 +126,7 @@ static void serve_give_way(struct agent *agent)
         ledger_leave(agent->ledger);
         agent_config_serve(agent->configs, false);
         node_report_serve(agent->report, false);
-        agent->labels = agent_labels_close(agent->labels);
+        agent->labels = node_labels_close(agent->labels);
         agent_cdi_serve(agent->cdi, false);
 }
 

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "config/config.h"
-#include "cmd/ask.h"
+#include "node/status/api.h"
 
 enum verdict {
         DOCTOR_OK,

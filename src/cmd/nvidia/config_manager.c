@@ -26,7 +26,6 @@
 #include "config/word.h"
 #include "base/io/loop.h"
 #include "base/io/signals.h"
-#include "node/status/label.h"
 #include "node/status/watch.h"
 #include "node/config/choice.h"
 #include "node/config/source.h"

@@ -15,7 +15,7 @@
 #include "cmd/commands.h"
 #include "cmd/uninstall/mps.h"
 #include "base/io/lock.h"
-#include "node/status/labels_remove.h"
+#include "node/status/labels_publisher.h"
 
 enum { DRY_RUN, FORCE, OUTPUT };
 

@@ -6,7 +6,7 @@
 
 #include "cmd/cli/removal.h"
 #include "config/config.h"
-#include "node/status/visit.h"
+#include "node/status/api.h"
 
 /* ---- files.c: on this machine ---- */
 

@@ -10,7 +10,7 @@
 #include "node/config/outcome.h"
 #include "node/config/record.h"
 #include "node/config/source.h"
-#include "node/status/label.h"
+#include "node/status/watch.h"
 
 /* Without a recorded configuration, an agent waits this long for the label; then it uses the default. */
 #define PATIENCE_MS UINT64_C(3000)

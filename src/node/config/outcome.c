@@ -57,7 +57,7 @@ static void outcome_annotate(const struct config_outcome *outcome)
         const struct config_status status = config_outcome_status(outcome);
 
         if (outcome->report)
-                node_apply_put(outcome->report, config_report_node(outcome->node, &status));
+                node_reconcile_put(outcome->report, config_report_node(outcome->node, &status));
 }
 
 static void outcome_set_state(struct config_outcome *outcome, enum config_state state, const char *why)
@@ -211,6 +211,25 @@ void config_outcome_accept(struct config_outcome *outcome, const struct config_v
                 outcome_set_state(outcome, CONFIG_ACCEPTED, NULL);
 }
 
+static void outcome_begin_report(struct config_outcome *outcome)
+{
+        const struct node_reconcile_options options = {
+                .loop = kube_client_loop(outcome->cluster.client),
+                .watch = outcome->cluster.watch,
+                .retry_ms = NODE_RECONCILE_RETRY_MS,
+                .retry_limit_ms = NODE_RECONCILE_RETRY_MAX_MS,
+                .what = "annotations",
+                .failed = "the node's annotations cannot be written, will try again",
+                .succeeded = "the node's annotations are written",
+                .manager = CONFIG_REPORT_MANAGER,
+                .client = outcome->cluster.client,
+                .node = outcome->node,
+        };
+
+        outcome->report = node_reconcile_new(&options);
+        node_reconcile_serve(outcome->report, true);
+}
+
 void config_outcome_serve(struct config_outcome *outcome, const struct config_version *loaded,
         const struct config_version *wanted, bool is_refused)
 {
@@ -221,11 +240,7 @@ void config_outcome_serve(struct config_outcome *outcome, const struct config_ve
         if (config_outcome_has(outcome, loaded))
                 outcome_write_record(outcome, loaded);
         if (outcome->cluster.has_annotations)
-                outcome->report = node_apply_new(&(struct node_apply_options){.client = outcome->cluster.client,
-                        .watch = outcome->cluster.watch,
-                        .node = outcome->node,
-                        .manager = CONFIG_REPORT_MANAGER,
-                        .what = "annotations"});
+                outcome_begin_report(outcome);
         if (outcome->state == CONFIG_ACCEPTED || outcome->why)
                 outcome_annotate(outcome);
         /* Until now nothing was reported to the cluster. */
@@ -239,5 +254,5 @@ void config_outcome_serve(struct config_outcome *outcome, const struct config_ve
 void config_outcome_stop(struct config_outcome *outcome)
 {
         outcome->is_serving = false;
-        outcome->report = node_apply_close(outcome->report);
+        outcome->report = node_reconcile_close(outcome->report);
 }

@@ -16,7 +16,7 @@
 #include "node/config/nodeconfig.h"
 #include "node/config/record.h"
 #include "node/config/version.h"
-#include "node/status/apply.h"
+#include "node/status/reconcile.h"
 
 struct config_outcome {
         char *record; /* the path; NULL: configurations are not chosen by name, so none is recorded */
@@ -30,7 +30,7 @@ struct config_outcome {
         enum config_state state;        /* of the newest one */
         char *why;
 
-        struct node_apply *report; /* NULL: not serving, or without annotations */
+        struct node_reconcile *report; /* NULL: not serving, or without annotations */
         struct complaint waiting;
         struct complaint misled;
         struct complaint unread;

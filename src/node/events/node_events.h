@@ -30,7 +30,7 @@ enum node_event {
         NODE_EVENT_GPUS_AVAILABLE,
         NODE_EVENT_NVML_CALL_HANGS, /* a call that does not return: agent/hangs.h */
         NODE_EVENT_NVML_CALL_RETURNED,
-        NODE_EVENT_CLIENTS_LEAVE, /* the driver is about to be unloaded: node/status/clients.h */
+        NODE_EVENT_CLIENTS_LEAVE, /* the driver is about to be unloaded: node/status/watch.h */
         NODE_EVENT_CLIENTS_RETURN,
         NODE_EVENT_CONFIG_REFUSED,  /* it cannot be used: the present one stays */
         NODE_EVENT_CONFIG_FALLBACK, /* the label's value does not exist: another configuration is used */

@@ -169,16 +169,6 @@ void labels_build(struct labels *ret, struct arena *arena, const struct labels_i
         *ret = (struct labels){set.items, set.count};
 }
 
-bool labels_are_same(const struct labels *a, const struct labels *b)
-{
-        if (a->count != b->count)
-                return false;
-        for (size_t i = 0; i < a->count; i++)
-                if (strcmp(a->items[i].key, b->items[i].key) != 0 || strcmp(a->items[i].value, b->items[i].value) != 0)
-                        return false;
-        return true;
-}
-
 void labels_print(const struct labels *labels, struct strbuf *text)
 {
         for (size_t i = 0; i < labels->count; i++)

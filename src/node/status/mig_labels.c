@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "base/backoff.h"
 #include "net/kube/object.h"
-#include "node/status/apply.h"
+#include "node/status/reconcile.h"
 #include "node/status/watch.h"
 
 struct mig_labels {
@@ -26,7 +26,7 @@ struct mig_labels {
         uv_timer_t timer;
         struct backoff backoff;
         struct complaint trouble;
-        struct node_apply *apply;
+        struct node_reconcile *state;
 };
 
 static const char *label_of(const json_t *node, const char *key)
@@ -89,17 +89,23 @@ static void mig_labels_read_node(uv_timer_t *timer)
 struct mig_labels *mig_labels_new(const struct mig_labels_options *options)
 {
         struct mig_labels *labels = xcalloc(1, sizeof(*labels));
-        const struct node_apply_options apply = {
-                .client = options->client,
+        const struct node_reconcile_options state = {
+                .loop = kube_client_loop(options->client),
                 .watch = options->watch,
-                .node = options->node,
-                .manager = MIG_LABELS_MANAGER,
+                .retry_ms = NODE_RECONCILE_RETRY_MS,
+                .retry_limit_ms = NODE_RECONCILE_RETRY_MAX_MS,
                 .what = "state of the MIG configuration",
+                .failed = "the node's state of the MIG configuration cannot be written, will try again",
+                .succeeded = "the node's state of the MIG configuration are written",
+                .manager = MIG_LABELS_MANAGER,
+                .client = options->client,
+                .node = options->node,
         };
 
         labels->options = *options;
         labels->node = xstrdup(options->node);
-        labels->apply = node_apply_new(&apply);
+        labels->state = node_reconcile_new(&state);
+        node_reconcile_serve(labels->state, true);
         labels->listener = (struct node_listener){.on_node = on_mig_node, .data = labels};
         node_watch_listen(options->watch, &labels->listener);
         labels->backoff = (struct backoff){MIG_LABELS_RETRY_MS, MIG_LABELS_RETRY_MAX_MS, 0};
@@ -147,7 +153,7 @@ void mig_labels_put(struct mig_labels *labels, enum mig_state state, const char 
                 json_object_set_new(
                         object_make(object, "metadata", "annotations", NULL), MIG_REASON_ANNOTATION, json_string(text));
         }
-        node_apply_put(labels->apply, object);
+        node_reconcile_put(labels->state, object);
 }
 
 static void free_labels(uv_handle_t *handle)
@@ -163,7 +169,7 @@ struct mig_labels *mig_labels_close(struct mig_labels *labels)
         if (!labels)
                 return NULL;
         node_watch_leave(&labels->listener);
-        labels->apply = node_apply_close(labels->apply);
+        labels->state = node_reconcile_close(labels->state);
         labels->call = kube_call_cancel(labels->call);
         uv_close((uv_handle_t *)&labels->timer, free_labels);
         return NULL;
