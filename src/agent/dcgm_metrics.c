@@ -1,4 +1,4 @@
-#include "agent/dcgm_metrics.h"
+#include "agent/metrics.h"
 
 #include <ctype.h>
 #include <stdio.h>

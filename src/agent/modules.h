@@ -4,9 +4,8 @@
  *
  *   plans.h   from inventory and configuration to the plan in force, and who follows it
  *   gpus.h    what the monitor reports besides inventories
- *   dra.h     the DRA driver, and the GPUs that claims hold
  *   cdi.h     the CDI specifications of the plan in force
- *   serve.h   what only the one of several agents on the node does that serves
+ *   serve.h   what only the one of several agents on the node does that serves: the DRA driver and the MIG manager
  *   page.h    /metrics, /node and /healthz
  *
  * All callbacks of the modules have the agent as their data. After |is_stopping| they do nothing.

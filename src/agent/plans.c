@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "agent/cdi.h"
-#include "agent/dra.h"
 #include "agent/mig.h"
 #include "agent/rollout.h"
+#include "agent/serve.h"
 #include "base/exit_status.h"
 #include "base/log.h"
 #include "node/config/nodeconfig.h"

@@ -1,4 +1,4 @@
-#include "agent/usage_metrics.h"
+#include "agent/metrics.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -326,23 +326,6 @@ static const struct {
                 ROW_KEPT, row_energy},
 };
 
-static const struct gpu_sample *usage_metrics_find_sample(const struct gpu_samples *samples, const char *uuid)
-{
-        for (size_t i = 0; i < samples->n_units; i++)
-                if (strcmp(samples->units[i].uuid, uuid) == 0)
-                        return &samples->units[i];
-        return NULL;
-}
-
-static bool usage_metrics_has_hidden(const struct node_usage_view *view, const char *uuid)
-{
-        for (size_t i = 0; i < view->n_shares; i++)
-                if (view->shares[i].kind == USAGE_HIDDEN && view->shares[i].n_processes &&
-                        strcmp(view->shares[i].unit, uuid) == 0)
-                        return true;
-        return false;
-}
-
 #define ROW_LABELS ((size_t)9)
 
 /* Only this family has the names: with names in each sample the page would be four times as large. */
@@ -396,10 +379,10 @@ static void put_rows(struct exposition *to, const struct node_usage_view *view)
                         const double value = row_families[i].value(row);
 
                         if (view->samples && (j == 0 || strcmp(row->unit, view->rows[j - 1].unit) != 0)) {
-                                const struct gpu_sample *sample = usage_metrics_find_sample(view->samples, row->unit);
+                                const struct gpu_sample *sample = node_usage_find_sample(view, row->unit);
 
                                 unit.is_listed = sample && sample->has_processes;
-                                unit.has_hidden = usage_metrics_has_hidden(view, row->unit);
+                                unit.has_hidden = node_usage_has_hidden(view, row->unit);
                         }
                         if (value >= 0 && may_say(row_families[i].source, row, &unit))
                                 exposition_sample(to, EXPOSITION_LABELS({"share", row->id}), value);

@@ -276,7 +276,7 @@ struct xid_rule {
 
 struct config {
         const char *path;        /* of the file, "" without one; or the name of a text */
-        bool config_annotations; /* the node says which configuration is in force: node/config/report.h */
+        bool config_annotations; /* the node says which configuration is in force: node/config/outcome.h */
         bool fail_on_init_error;
         enum mig_strategy mig_strategy;
         enum discovery_strategy discovery;

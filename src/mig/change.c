@@ -8,7 +8,6 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "mig/profile_text.h"
-#include "mig/users.h"
 #include "mig/view.h"
 
 /* A change under way. */

@@ -3,15 +3,14 @@
  * where. Pure.
  *
  * An instance stays if it is wanted with the compute instances that it has: one of all its slices, or those of devices
- * that share it (mig/shape.h). As many stay as can (mig/geometry.h). While MIG is disabled, drivers before R550 list no
+ * that share it (mig/geometry.h). As many stay as can (mig/geometry.h). While MIG is disabled, drivers before R550 list no
  * profiles; then what is made has no placement yet, and whether it fits shows when MIG is enabled. It knows nothing of
  * processes: who uses what goes is asked by mig/change.h.
  */
 #pragma once
 
 #include "mig/node.h"
-#include "mig/shape.h"
-#include "mig/wanted.h"
+#include "mig/geometry.h"
 
 #define MIG_START_UNKNOWN (~0U)
 

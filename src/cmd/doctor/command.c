@@ -14,7 +14,7 @@
 #include "cmd/doctor/findings.h"
 #include "gpu/hangs.h"
 #include "base/io/worker.h"
-#include "node/config/record.h"
+#include "node/config/version.h"
 
 #define DEADLINE_MAX_S 600U
 

@@ -8,7 +8,7 @@
 #include "cmd/doctor/doctor.h"
 #include "gpu/nvml.h"
 #include "net/kube/object.h"
-#include "mig/wanted.h"
+#include "mig/node.h"
 #include "mig/handover.h"
 #include "mig/manager.h"
 #include "mig/parted.h"

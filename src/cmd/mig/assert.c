@@ -3,7 +3,7 @@
 
 #include "cmd/mig/command.h"
 #include "cmd/mig/source.h"
-#include "mig/wanted.h"
+#include "mig/node.h"
 
 enum { NAMED_FILE, CONFIG, MODE_ONLY, VALID_CONFIG };
 

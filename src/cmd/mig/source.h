@@ -8,7 +8,6 @@
 #include "gpu/nvml.h"
 #include "mig/node.h"
 #include "mig/parted.h"
-#include "mig/wanted.h"
 
 struct mig_source {
         struct arena arena;
