@@ -13,7 +13,7 @@ static double yes_or_no(bool value)
 }
 
 /* A family of one sample without labels. */
-static void put_value(
+static void metrics_put_value(
         struct exposition *to, const char *name, enum exposition_type type, double value, const char *help)
 {
         exposition_family(to, name, type, help);
@@ -43,7 +43,8 @@ static void put_config(struct exposition *to, const struct config_status *config
                         EXPOSITION_LABELS({"name", config->name}, {"source", config->source}, {"by", config->by},
                                 {"hash", config->hash}),
                         1);
-        put_value(to, "warpshare_config_generation", EXPOSITION_GAUGE, config->name ? (double)config->generation : 0,
+        metrics_put_value(to, "warpshare_config_generation", EXPOSITION_GAUGE,
+                config->name ? (double)config->generation : 0,
                 "Configurations put in force so far, including this one; 0: none is in force.");
         exposition_family(to, "warpshare_config_status", EXPOSITION_GAUGE,
                 "1 for the status of the newest configuration, accepted, refused or waiting; 0 for the others.");
@@ -183,12 +184,12 @@ static void put_dra_calls(struct exposition *to, const struct dra_prepare_counts
                 to, EXPOSITION_LABELS({"call", "unprepare"}, {"outcome", "refused"}), (double)calls->unprepare_refused);
 }
 
-static void put_dra(
+static void metrics_put_dra(
         struct exposition *to, const struct dra_measures *dra, const struct ledger_claim_state *claims, size_t n_claims)
 {
-        put_value(to, "warpshare_dra_registered", EXPOSITION_GAUGE, dra->is_registered,
+        metrics_put_value(to, "warpshare_dra_registered", EXPOSITION_GAUGE, dra->is_registered,
                 "1 if kubelet has accepted the DRA driver and has not refused it since, else 0.");
-        put_value(to, "warpshare_dra_slices_ready", EXPOSITION_GAUGE, dra->has_slices,
+        metrics_put_value(to, "warpshare_dra_slices_ready", EXPOSITION_GAUGE, dra->has_slices,
                 "1 if the node's ResourceSlices in the API server are as they should be, else 0.");
         put_dra_offer(to, dra);
         put_dra_calls(to, &dra->calls);
@@ -213,7 +214,7 @@ static void put_mig_state(struct exposition *to, const struct agent_mig_measures
                 exposition_sample(to, EXPOSITION_LABELS({"config", config}), (double)mig->since);
 }
 
-static void put_mig(struct exposition *to, const struct agent_mig_measures *mig)
+static void metrics_put_mig(struct exposition *to, const struct agent_mig_measures *mig)
 {
         put_mig_state(to, mig);
         exposition_family(to, "warpshare_mig_phase", EXPOSITION_GAUGE,
@@ -227,9 +228,9 @@ static void put_mig(struct exposition *to, const struct agent_mig_measures *mig)
         for (unsigned int i = 0; i < MIG_N_RESULTS; i++)
                 exposition_sample(to, EXPOSITION_LABELS({"result", mig_result_name((enum mig_result)i)}),
                         (double)mig->manager->results[i]);
-        put_value(to, "warpshare_mig_withdrawn_gpus", EXPOSITION_GAUGE, (double)mig->n_withdrawn,
+        metrics_put_value(to, "warpshare_mig_withdrawn_gpus", EXPOSITION_GAUGE, (double)mig->n_withdrawn,
                 "GPUs of which something is withdrawn, since their MIG geometry is to change.");
-        put_value(to, "warpshare_mig_holders", EXPOSITION_GAUGE, (double)mig->n_holders,
+        metrics_put_value(to, "warpshare_mig_holders", EXPOSITION_GAUGE, (double)mig->n_holders,
                 "Containers and claims that hold what is withdrawn; the change waits for them.");
 }
 
@@ -289,7 +290,7 @@ static void put_fault_pods(struct exposition *to, const struct agent_metrics *me
 
 static void put_mps(struct exposition *to, const struct agent_metrics *metrics)
 {
-        put_value(to, "warpshare_mps_supervisor_up", EXPOSITION_GAUGE, yes_or_no(metrics->ledger.mps),
+        metrics_put_value(to, "warpshare_mps_supervisor_up", EXPOSITION_GAUGE, yes_or_no(metrics->ledger.mps),
                 "1 if the agent receives the status of `warpshare mps`, else 0.");
         if (metrics->ledger.mps)
                 mps_status_expose(to, metrics->ledger.mps);
@@ -367,7 +368,7 @@ static void put_violations(struct exposition *to, const struct agent_metrics *me
                 exposition_sample(to,
                         EXPOSITION_LABELS({"kind", limit_violation_kind_name((enum limit_violation_kind)kind)}),
                         (double)metrics->ledger.violations_total[kind]);
-        put_value(to, "warpshare_mps_clients_terminated_total", EXPOSITION_COUNTER,
+        metrics_put_value(to, "warpshare_mps_clients_terminated_total", EXPOSITION_COUNTER,
                 (double)metrics->ledger.clients_ended_total,
                 "MPS clients that the limit monitor has terminated since the agent started.");
 }
@@ -413,9 +414,9 @@ static void put_hangs(struct exposition *to, const struct agent_metrics *metrics
                                         {"index", has_gpu ? index : NULL}),
                                 (double)hang_seconds(call, metrics->now_ms));
         }
-        put_value(to, "warpshare_nvml_hangs_total", EXPOSITION_COUNTER, (double)metrics->hangs_total,
+        metrics_put_value(to, "warpshare_nvml_hangs_total", EXPOSITION_COUNTER, (double)metrics->hangs_total,
                 "Calls into NVML that did not return within 10 s, since the agent started.");
-        put_value(to, "warpshare_processes_left_behind", EXPOSITION_GAUGE, (double)metrics->n_left,
+        metrics_put_value(to, "warpshare_processes_left_behind", EXPOSITION_GAUGE, (double)metrics->n_left,
                 "Processes of the agent that were killed and have not ended, since the kernel waits for a device.");
 }
 
@@ -429,24 +430,26 @@ char *agent_metrics_write(const struct agent_metrics *metrics)
         metrics_put_units(&exposition, metrics);
         put_pending(&exposition, metrics);
         if (metrics->dra)
-                put_dra(&exposition, metrics->dra, metrics->claims, metrics->n_claims);
+                metrics_put_dra(&exposition, metrics->dra, metrics->claims, metrics->n_claims);
         if (metrics->mig)
-                put_mig(&exposition, metrics->mig);
+                metrics_put_mig(&exposition, metrics->mig);
         put_mps(&exposition, metrics);
         put_violations(&exposition, metrics);
-        put_value(&exposition, "warpshare_devices_held_twice", EXPOSITION_GAUGE, (double)metrics->ledger.n_twice,
-                "Devices that kubelet has given to two pods, by its newest list.");
+        metrics_put_value(&exposition, "warpshare_devices_held_twice", EXPOSITION_GAUGE,
+                (double)metrics->ledger.n_twice, "Devices that kubelet has given to two pods, by its newest list.");
         usage_metrics_put(&exposition, metrics->usage);
         if (metrics->dcgm_host)
                 dcgm_metrics_put(&exposition, metrics->usage, metrics->dcgm_host);
-        put_value(&exposition, "warpshare_events_sent_total", EXPOSITION_COUNTER, (double)metrics->events.sent,
+        metrics_put_value(&exposition, "warpshare_events_sent_total", EXPOSITION_COUNTER, (double)metrics->events.sent,
                 "Kubernetes events that the API server accepted since the agent started: new events and repetitions.");
-        put_value(&exposition, "warpshare_events_dropped_total", EXPOSITION_COUNTER, (double)metrics->events.dropped,
+        metrics_put_value(&exposition, "warpshare_events_dropped_total", EXPOSITION_COUNTER,
+                (double)metrics->events.dropped,
                 "Kubernetes events that were dropped: too many at once, or refused or never accepted by the API server.");
-        put_value(&exposition, "warpshare_health_event_failures_total", EXPOSITION_COUNTER,
+        metrics_put_value(&exposition, "warpshare_health_event_failures_total", EXPOSITION_COUNTER,
                 (double)metrics->failed_waits, "Waits for NVML's health events that failed, since the agent started.");
         put_hangs(&exposition, metrics);
-        put_value(&exposition, "warpshare_agent_crashes_total", EXPOSITION_COUNTER, (double)metrics->crashes_total,
+        metrics_put_value(&exposition, "warpshare_agent_crashes_total", EXPOSITION_COUNTER,
+                (double)metrics->crashes_total,
                 "Times that a signal ended the agent and its parent started it again, since the container started.");
         return exposition_take(&exposition);
 }

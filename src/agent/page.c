@@ -2,7 +2,6 @@
 
 #include <warpshare_commit.h>
 
-#include "agent/gpus.h"
 #include "agent/metrics.h"
 #include "agent/plans.h"
 #include "agent/serve.h"
@@ -71,7 +70,7 @@ static char *page_write_metrics(void *data)
         metrics.events = node_events_counts(agent->events);
         metrics.hangs = hangs;
         metrics.n_hangs = gpu_monitor_hangs(agent->monitor, hangs);
-        metrics.hangs_total = agent_gpus_hangs_total(agent->gpus);
+        metrics.hangs_total = agent_plans_hangs_total(agent->plans);
         metrics.n_left = worker_count_left();
         metrics.now_ms = gpu_call_now_ms();
         metrics.failed_waits = gpu_monitor_failed_waits(agent->monitor);
@@ -122,7 +121,7 @@ static char *find_problem(void *data)
 
         if (!problem)
                 problem = agent_serving_find_problem(page->serving);
-        return problem ? problem : agent_gpus_find_problem(page->agent);
+        return problem ? problem : agent_plans_find_gpu_problem(page->agent);
 }
 
 /* ---- who may read them ---- */

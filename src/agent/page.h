@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "agent/modules.h"
+#include "agent/agent.h"
 #include "agent/retry.h"
 
 struct agent_serving;

@@ -114,60 +114,20 @@ void agent_dra_begin(struct agent *agent, const struct config *config, struct co
 
 /* ---- MIG ---- */
 
-static void on_mig_wants_pods(void *data)
-{
-        const struct agent *agent = data;
-
-        dra_driver_read_pods(agent->dra);
-}
-
-static void keep_nvml_closed(bool is_closed, void *data)
-{
-        const struct agent *agent = data;
-
-        if (is_closed)
-                gpu_monitor_pause(agent->monitor);
-        else
-                gpu_monitor_resume(agent->monitor);
-}
-
-static bool is_nvml_closed(void *data)
-{
-        const struct agent *agent = data;
-
-        return gpu_monitor_is_paused(agent->monitor) && dra_driver_has_closed_nvml(agent->dra);
-}
-
 /* Before the first plan is served: what an unfinished change has withdrawn is not in it. */
 static void begin_mig(struct agent_serving *serving)
 {
         struct agent *agent = serving->agent;
-        const struct agent_mig_options options = {
-                .loop = &agent->loop,
-                .config = agent_plans_config(agent->plans),
-                .client = agent_api_client(agent->api),
-                .watch = agent->watch,
-                .events = agent->events,
-                .ledger = agent->ledger,
-                .on_withdrawn = agent_plans_make_again,
-                .wants_pods = on_mig_wants_pods,
-                .keep_closed = keep_nvml_closed,
-                .is_closed = is_nvml_closed,
-                .rescan = on_rescan,
-                .data = agent,
-        };
         struct error err;
 
-        if (!options.config->mig.manager)
+        if (!agent_plans_config(agent->plans)->mig.manager)
                 return;
-        if (!options.client) {
-                error_raise(
-                        &err, ERROR_UNAVAILABLE, "mig.manager: needs the API server and the node's name (NODE_NAME)");
-                complain(&serving->no_mig, "the MIG geometry stays as it is", &err);
+        if (agent_api_client(agent->api)) {
+                agent->mig = agent_mig_new(agent);
                 return;
         }
-        agent->mig = agent_mig_new(&options);
-        agent_mig_begin(agent->mig);
+        error_raise(&err, ERROR_UNAVAILABLE, "mig.manager: needs the API server and the node's name (NODE_NAME)");
+        complain(&serving->no_mig, "the MIG geometry stays as it is", &err);
 }
 
 /* ---- begin and end ---- */

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "agent/modules.h"
+#include "agent/agent.h"
 #include "base/complaint.h"
 #include "base/io/keeper.h"
 #include "config/config.h"

@@ -81,27 +81,19 @@ static const struct gpu_family gpu_families[] = {
         {"warpshare_gpu_nvlink_errors_total", NULL, EXPOSITION_COUNTER, GPU_NVLINK_ECC, 1, "type", "ecc"},
 };
 
-/* "3", or "3:1" of a MIG device; "": it is not in the inventory. */
-struct unit_index {
-        char text[24];
-};
+#define INDEX_SIZE 24U
 
-static struct unit_index index_of(const struct inventory *inventory, const char *uuid)
+/* "3", or "3:1" of a MIG device, in |text|; NULL: it is not in the inventory. */
+static const char *index_of(const struct node_usage_view *view, const char *uuid, char text[INDEX_SIZE])
 {
         const struct mig_device *mig = NULL;
-        const struct gpu *gpu = inventory ? inventory_find_unit(inventory, uuid, &mig) : NULL;
-        struct unit_index index = {""};
+        const struct gpu *gpu = view->inventory ? inventory_find_unit(view->inventory, uuid, &mig) : NULL;
 
         if (gpu && mig)
-                snprintf(index.text, sizeof(index.text), "%u:%u", gpu->index, mig->index);
+                snprintf(text, INDEX_SIZE, "%u:%u", gpu->index, mig->index);
         else if (gpu)
-                snprintf(index.text, sizeof(index.text), "%u", gpu->index);
-        return index;
-}
-
-static const char *usage_metrics_or_null(const struct unit_index *index)
-{
-        return *index->text ? index->text : NULL;
+                snprintf(text, INDEX_SIZE, "%u", gpu->index);
+        return gpu ? text : NULL;
 }
 
 static void put_gpus(struct exposition *to, const struct node_usage_view *view)
@@ -113,11 +105,12 @@ static void put_gpus(struct exposition *to, const struct node_usage_view *view)
                         exposition_family(to, family->name, family->type, family->help);
                 for (size_t j = 0; j < view->samples->n_units; j++) {
                         const struct gpu_sample *unit = &view->samples->units[j];
-                        const struct unit_index index = index_of(view->inventory, unit->uuid);
+                        char text[INDEX_SIZE];
+                        const char *index = index_of(view, unit->uuid, text);
 
                         if (!unit->is_mig && unit->values[family->value] != GPU_VALUE_UNKNOWN)
                                 exposition_sample(to,
-                                        EXPOSITION_LABELS({"gpu", unit->uuid}, {"index", usage_metrics_or_null(&index)},
+                                        EXPOSITION_LABELS({"gpu", unit->uuid}, {"index", index},
                                                 {family->label ? family->label : "", family->label_value}),
                                         (double)unit->values[family->value] * family->scale);
                 }
@@ -145,25 +138,25 @@ static void put_clock_reasons(struct exposition *to, const struct node_usage_vie
                 "1 if this is a reason for the present clock, else 0.");
         for (size_t i = 0; i < view->samples->n_units; i++) {
                 const struct gpu_sample *unit = &view->samples->units[i];
-                const struct unit_index index = index_of(view->inventory, unit->uuid);
+                char text[INDEX_SIZE];
+                const char *index = index_of(view, unit->uuid, text);
                 const uint64_t bits = unit->values[GPU_CLOCK_REASONS];
 
                 for (size_t j = 0; !unit->is_mig && bits != GPU_VALUE_UNKNOWN && j < ARRAY_SIZE(reasons); j++)
                         exposition_sample(to,
-                                EXPOSITION_LABELS({"gpu", unit->uuid}, {"index", usage_metrics_or_null(&index)},
-                                        {"reason", reasons[j].name}),
+                                EXPOSITION_LABELS({"gpu", unit->uuid}, {"index", index}, {"reason", reasons[j].name}),
                                 bits & reasons[j].bit ? 1 : 0);
         }
 }
 
 static void put_xid(struct exposition *to, const struct node_usage_view *view, const struct gpu_xid *xid, double value)
 {
-        const struct unit_index index = index_of(view->inventory, xid->gpu);
+        char text[INDEX_SIZE];
+        const char *index = index_of(view, xid->gpu, text);
         char number[24];
 
         snprintf(number, sizeof(number), "%" PRIu64, xid->xid);
-        exposition_sample(to,
-                EXPOSITION_LABELS({"gpu", xid->gpu}, {"index", usage_metrics_or_null(&index)}, {"xid", number}), value);
+        exposition_sample(to, EXPOSITION_LABELS({"gpu", xid->gpu}, {"index", index}, {"xid", number}), value);
 }
 
 static void usage_metrics_put_xids(struct exposition *to, const struct node_usage_view *view)
@@ -197,12 +190,11 @@ static void put_unit_values(struct exposition *to, const struct node_usage_view 
                 exposition_family(to, families[i].name, EXPOSITION_GAUGE, families[i].help);
                 for (size_t j = 0; j < view->samples->n_units; j++) {
                         const struct gpu_sample *unit = &view->samples->units[j];
-                        const struct unit_index index = index_of(view->inventory, unit->uuid);
+                        char text[INDEX_SIZE];
+                        const char *index = index_of(view, unit->uuid, text);
 
                         if (unit->values[families[i].value] != GPU_VALUE_UNKNOWN)
-                                exposition_sample(to,
-                                        EXPOSITION_LABELS(
-                                                {"unit", unit->uuid}, {"index", usage_metrics_or_null(&index)}),
+                                exposition_sample(to, EXPOSITION_LABELS({"unit", unit->uuid}, {"index", index}),
                                         (double)unit->values[families[i].value]);
                 }
         }
@@ -215,7 +207,8 @@ static void put_others(struct exposition *to, const struct node_usage_view *view
                 "that is not visible here) or unattributed (in use beyond the known processes).");
         for (size_t i = 0; i < view->samples->n_units; i++) {
                 const struct gpu_sample *unit = &view->samples->units[i];
-                const struct unit_index index = index_of(view->inventory, unit->uuid);
+                char text[INDEX_SIZE];
+                const char *index = index_of(view, unit->uuid, text);
 
                 for (size_t j = 0; unit->has_processes && j < view->n_shares; j++) {
                         const struct usage_share *share = &view->shares[j];
@@ -223,15 +216,13 @@ static void put_others(struct exposition *to, const struct node_usage_view *view
                         if (share->kind != USAGE_POD && share->n_processes && share->memory != GPU_VALUE_UNKNOWN &&
                                 strcmp(share->unit, unit->uuid) == 0)
                                 exposition_sample(to,
-                                        EXPOSITION_LABELS({"unit", unit->uuid},
-                                                {"index", usage_metrics_or_null(&index)},
+                                        EXPOSITION_LABELS({"unit", unit->uuid}, {"index", index},
                                                 {"by", usage_kind_name(share->kind)}),
                                         (double)share->memory);
                 }
                 if (usage_unattributed(unit) != GPU_VALUE_UNKNOWN)
                         exposition_sample(to,
-                                EXPOSITION_LABELS({"unit", unit->uuid}, {"index", usage_metrics_or_null(&index)},
-                                        {"by", "unattributed"}),
+                                EXPOSITION_LABELS({"unit", unit->uuid}, {"index", index}, {"by", "unattributed"}),
                                 (double)usage_unattributed(unit));
         }
 }

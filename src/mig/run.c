@@ -17,7 +17,6 @@
 
 struct mig_run {
         struct mig_run_options options;
-        struct arena arena; /* of the options */
         char *record;
         struct mig_manager manager;
         struct mig_handover handover;
@@ -394,29 +393,11 @@ static void on_file_changed(void *data)
         run_step(data, MIG_EVENT_AGAIN);
 }
 
-static void run_copy_options(struct mig_run *run, const struct mig_run_options *options)
-{
-        const char **reading;
-        size_t count = 0;
-
-        while (options->reading[count])
-                count++;
-        reading = ARENA_ARRAY(&run->arena, const char *, count + 1);
-        for (size_t i = 0; i < count; i++)
-                reading[i] = arena_strdup(&run->arena, options->reading[i]);
-        run->options = *options;
-        run->options.reading = reading;
-        run->options.mode_change = arena_strdup(&run->arena, options->mode_change);
-        run->options.program = arena_strdup(&run->arena, options->program);
-        run->options.file = arena_strdup(&run->arena, options->file);
-        run->options.state_directory = arena_strdup(&run->arena, options->state_directory);
-}
-
 struct mig_run *mig_run_new(const struct mig_run_options *options)
 {
         struct mig_run *run = xcalloc(1, sizeof(*run));
 
-        run_copy_options(run, options);
+        run->options = *options;
         run->mode_change = run->options.mode_change;
         run->n_gpus = SIZE_MAX;
         run->record = xasprintf("%s/" MIG_RUN_RECORD_NAME, options->state_directory);
@@ -446,7 +427,6 @@ static void free_run(uv_handle_t *handle)
 
         mig_handover_done(&run->handover);
         mig_handover_done(&run->next);
-        arena_done(&run->arena);
         free(run->record);
         free(run);
 }

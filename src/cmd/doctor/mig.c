@@ -9,7 +9,6 @@
 #include "gpu/nvml.h"
 #include "net/kube/object.h"
 #include "mig/node.h"
-#include "mig/handover.h"
 #include "mig/manager.h"
 #include "mig/parted.h"
 #include "mig/record.h"

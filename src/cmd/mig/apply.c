@@ -128,7 +128,7 @@ static int apply_resume(const struct apply_options *options, struct mig_change *
 {
         enum mig_change_end end;
 
-        if (mig_change_resume(change, &end, err) < 0)
+        if (mig_change_resume(change, false, &end, err) < 0)
                 return -1;
         return apply_end(options, "", end, &change->reset_error);
 }

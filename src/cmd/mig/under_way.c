@@ -60,11 +60,11 @@ int mig_under_way_settle(struct mig_under_way *work, struct error *err)
 {
         enum mig_change_end end;
 
-        if (mig_change_resume(&work->change, &end, err) < 0) {
+        if (mig_change_resume(&work->change, false, &end, err) < 0) {
                 if (access(work->change.path, F_OK) == 0)
                         return -1;
                 say_step(err->text, work);
                 return 0;
         }
-        return end == MIG_CHANGE_WAITS ? mig_change_undo(&work->change, &end, err) : 0;
+        return end == MIG_CHANGE_WAITS ? mig_change_resume(&work->change, true, &end, err) : 0;
 }

@@ -38,9 +38,9 @@ struct agent_config {
         bool is_settled; /* the wanted configuration is the one that the cluster wants */
         bool is_stuck;   /* |wanted| is an earlier one: none can be chosen now, or the chosen one cannot be read */
 
-        struct config_version *wanted; /* NULL, as the next: none is */
-        struct config_version *loaded;
-        char tried[SHA256_HEX + 1]; /* hash of the configuration that the agent last had to load */
+        struct config_version *wanted; /* NULL: none is */
+        struct config_version *loaded; /* likewise */
+        char tried[SHA256_HEX + 1];    /* hash of the configuration that the agent last had to load */
         struct config_outcome outcome;
 };
 

@@ -33,8 +33,8 @@ struct config_outcome {
         char *node;
         bool is_serving;
 
-        struct config_version *current;  /* accepted; NULL, as the next: none is */
-        struct config_version *recorded; /* on disk */
+        struct config_version *current;  /* accepted; NULL: none is */
+        struct config_version *recorded; /* on disk; NULL: none is */
         uint64_t generation;             /* of |current|; counts while the agent serves */
         enum config_state state;         /* of the newest one */
         char *why;

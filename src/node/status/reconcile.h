@@ -80,7 +80,7 @@ struct node_reconcile_options {
 
         /* NULL, or the field manager: a value is a Node object with labels and annotations, as said above. Borrowed. */
         const char *manager;
-        struct kube_client *client; /* with |manager| only, as the next: outlives the reconciler */
+        struct kube_client *client; /* with |manager| only; outlives the reconciler */
         const char *node;           /* its name, copied */
         /*
          * The next two are for any other value. Begins to write |wanted|, which is not to be changed and is valid until the write ends, by

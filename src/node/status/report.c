@@ -24,7 +24,7 @@ struct node_health {
         struct named_unit *units;
         size_t n_units;
         const struct plan *plan;
-        char *problems[NODE_N_PROBLEMS]; /* NULL: it is none now */
+        char *problems[NODE_N_PROBLEMS]; /* NULL: it does not exist now */
         struct node_change *changes;     /* of the newest turn */
 };
 
@@ -303,7 +303,7 @@ static void end_turn(struct node_report *report)
 
 /* ---- reporting ---- */
 
-static void report_problem(const struct node_report *report, enum node_problem problem)
+static void send_problem(const struct node_report *report, enum node_problem problem)
 {
         static const struct {
                 enum node_event event;
@@ -326,7 +326,7 @@ void node_report_serve(struct node_report *report, bool is_serving)
         report->is_serving = is_serving;
         node_state_serve(report->state, is_serving);
         for (enum node_problem problem = 0; is_serving && problem < NODE_N_PROBLEMS; problem++)
-                report_problem(report, problem);
+                send_problem(report, problem);
 }
 
 void node_report_inventory(struct node_report *report, const struct inventory *inventory)
@@ -358,7 +358,7 @@ void node_report_problem(struct node_report *report, enum node_problem problem, 
 {
         if (!report || !node_health_set_problem(report->health, problem, reason))
                 return;
-        report_problem(report, problem);
+        send_problem(report, problem);
         if (problem == NODE_PLAN_REFUSED && !reason)
                 node_events_report(report->events, NODE_EVENT_PLAN_ACCEPTED, "a new plan is in force");
         end_turn(report);

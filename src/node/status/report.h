@@ -53,7 +53,7 @@ void node_health_set_inventory(struct node_health *health, const struct inventor
 /* The plan in force. It must be valid until the next one is. */
 void node_health_set_plan(struct node_health *health, const struct plan *plan);
 
-/* |reason| NULL: it is no longer a problem. True: the reason is new. */
+/* |reason| NULL: the problem has ended. True: the reason is new. */
 bool node_health_set_problem(struct node_health *health, enum node_problem problem, const char *reason);
 
 struct node_change {
@@ -106,5 +106,5 @@ void node_report_inventory(struct node_report *report, const struct inventory *i
 void node_report_plan(struct node_report *report, const struct plan *plan); /* in force until the next one is */
 void node_report_health_changed(struct node_report *report);                /* in the table; what, is found out */
 
-/* Each reason is reported once; NULL: it is no longer a problem. */
+/* Each reason is reported once; NULL: the problem has ended. */
 void node_report_problem(struct node_report *report, enum node_problem problem, const char *reason);
