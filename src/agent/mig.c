@@ -284,7 +284,7 @@ static bool mig_settle_undecided(struct agent_mig *mig)
 {
         enum mig_phase phase = mig_run_manager(mig->run)->phase;
 
-        return mig_labels_are_known(mig->labels) &&
+        return mig_labels_value(mig->labels)->is_known &&
                (phase == MIG_IDLE || phase == MIG_WAITING || phase == MIG_FAILED) && undecided_settle(mig->undecided);
 }
 
@@ -403,7 +403,7 @@ static void start_looking(struct agent_mig *mig)
 
 static void follow_policy(struct agent_mig *mig)
 {
-        bool evicts = mig_labels_evict(mig->labels) && mig_run_manager(mig->run)->phase == MIG_WAITING;
+        bool evicts = mig_labels_value(mig->labels)->evict && mig_run_manager(mig->run)->phase == MIG_WAITING;
 
         if (!evicts)
                 mig->evictions = evictions_close(mig->evictions);
@@ -477,9 +477,9 @@ static void mig_on_run_changed(bool has_begun, void *data)
 static void on_mig_labels(void *data)
 {
         struct agent_mig *mig = data;
-        const char *config = mig_labels_config(mig->labels);
+        const char *config = mig_labels_value(mig->labels)->config;
 
-        mig_run_set_first_state(mig->run, mig_labels_first_state(mig->labels));
+        mig_run_set_first_state(mig->run, mig_labels_value(mig->labels)->first_state);
         mig_report_state(mig);
         follow_policy(mig);
         mig_run_want(mig->run, *config ? config : mig->fallback);

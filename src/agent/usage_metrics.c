@@ -229,52 +229,45 @@ static void put_others(struct exposition *to, const struct node_usage_view *view
 
 /* ---- containers ---- */
 
-/* Unknown: negative. */
-static double row_replicas(const struct usage_row *row)
-{
-        return row->replicas ? (double)row->replicas : -1;
-}
+enum row_value {
+        ROW_REPLICAS,
+        ROW_LIMIT,
+        ROW_THREADS,
+        ROW_MEMORY,
+        ROW_PEAK,
+        ROW_SM,
+        ROW_SECONDS,
+        ROW_SM_SECONDS,
+        ROW_ENERGY,
+};
 
-static double row_limit(const struct usage_row *row)
+/* Negative: unknown. */
+static double row_value(const struct usage_row *row, enum row_value value)
 {
-        return row->limit ? (double)row->limit : -1;
-}
+        static const struct usage_share none = {.sm_percent = GPU_PERCENT_UNKNOWN, .sm_seconds = -1, .energy = -1};
+        const struct usage_share *share = row->share ? row->share : &none;
 
-static double row_threads(const struct usage_row *row)
-{
-        return row->threads_permille && row->threads_permille < 1000 ? row->threads_permille / 1000.0 : -1;
-}
-
-static double row_memory(const struct usage_row *row)
-{
-        if (!row->share)
-                return 0;
-        return row->share->memory == GPU_VALUE_UNKNOWN ? -1 : (double)row->share->memory;
-}
-
-static double row_peak(const struct usage_row *row)
-{
-        return row->share ? (double)row->share->memory_peak : 0;
-}
-
-static double row_sm(const struct usage_row *row)
-{
-        return !row->share || row->share->sm_percent == GPU_PERCENT_UNKNOWN ? -1 : row->share->sm_percent / 100.0;
-}
-
-static double row_seconds(const struct usage_row *row)
-{
-        return row->share ? row->share->seconds : 0;
-}
-
-static double row_sm_seconds(const struct usage_row *row)
-{
-        return row->share ? row->share->sm_seconds : -1;
-}
-
-static double row_energy(const struct usage_row *row)
-{
-        return row->share ? row->share->energy : -1;
+        switch (value) {
+        case ROW_REPLICAS:
+                return row->replicas ? (double)row->replicas : -1;
+        case ROW_LIMIT:
+                return row->limit ? (double)row->limit : -1;
+        case ROW_THREADS:
+                return row->threads_permille && row->threads_permille < 1000 ? row->threads_permille / 1000.0 : -1;
+        case ROW_MEMORY:
+                return share->memory == GPU_VALUE_UNKNOWN ? -1 : (double)share->memory;
+        case ROW_PEAK:
+                return (double)share->memory_peak;
+        case ROW_SM:
+                return share->sm_percent == GPU_PERCENT_UNKNOWN ? -1 : share->sm_percent / 100.0;
+        case ROW_SECONDS:
+                return share->seconds;
+        case ROW_SM_SECONDS:
+                return share->sm_seconds;
+        case ROW_ENERGY:
+                return share->energy;
+        }
+        return -1;
 }
 
 /* The source of a value; a row whose source is unavailable gets no sample. */
@@ -292,29 +285,29 @@ static const struct {
         const char *help;
         enum exposition_type type;
         enum row_source source;
-        double (*value)(const struct usage_row *row);
+        enum row_value value;
 } row_families[] = {
-        {"warpshare_container_replicas", "Replicas that it holds.", EXPOSITION_GAUGE, ROW_GRANTED, row_replicas},
+        {"warpshare_container_replicas", "Replicas that it holds.", EXPOSITION_GAUGE, ROW_GRANTED, ROW_REPLICAS},
         {"warpshare_container_memory_limit_bytes", "Memory of the unit that it may use; absent without a limit.",
-                EXPOSITION_GAUGE, ROW_GRANTED, row_limit},
+                EXPOSITION_GAUGE, ROW_GRANTED, ROW_LIMIT},
         {"warpshare_container_active_thread_ratio",
                 "Part of the unit's threads that it may use, from 0 to 1; absent without a limit.", EXPOSITION_GAUGE,
-                ROW_GRANTED, row_threads},
+                ROW_GRANTED, ROW_THREADS},
         {"warpshare_container_memory_used_bytes", "Memory of the unit that its processes use.", EXPOSITION_GAUGE,
-                ROW_READING_OR_0, row_memory},
+                ROW_READING_OR_0, ROW_MEMORY},
         {"warpshare_container_memory_peak_bytes", "The most memory that its processes used within the last hour.",
-                EXPOSITION_GAUGE, ROW_KEPT_OR_0, row_peak},
+                EXPOSITION_GAUGE, ROW_KEPT_OR_0, ROW_PEAK},
         {"warpshare_container_sm_ratio",
                 "Activity of its processes on the unit's SMs, from 0 to 1; absent where the driver does not say.",
-                EXPOSITION_GAUGE, ROW_READING, row_sm},
+                EXPOSITION_GAUGE, ROW_READING, ROW_SM},
         {"warpshare_container_gpu_seconds_total", "Time for which it has had processes on the unit.",
-                EXPOSITION_COUNTER, ROW_KEPT_OR_0, row_seconds},
+                EXPOSITION_COUNTER, ROW_KEPT_OR_0, ROW_SECONDS},
         {"warpshare_container_sm_seconds_total",
                 "That time, each moment multiplied by the activity on the SMs; absent where the driver does not say.",
-                EXPOSITION_COUNTER, ROW_KEPT, row_sm_seconds},
+                EXPOSITION_COUNTER, ROW_KEPT, ROW_SM_SECONDS},
         {"warpshare_container_energy_estimated_joules_total",
                 "An estimate: energy above the unit's least power, divided by activity on the SMs.", EXPOSITION_COUNTER,
-                ROW_KEPT, row_energy},
+                ROW_KEPT, ROW_ENERGY},
 };
 
 #define ROW_LABELS ((size_t)9)
@@ -331,7 +324,7 @@ static void put_names(struct exposition *to, const struct node_usage_view *view)
                         {"unit", *row->unit ? row->unit : NULL}, {"resource", row->resource},
                         {"namespace", row->pod_namespace}, {"pod", row->pod}, {"container", row->container},
                         {"claim", row->claim}, {"pod_uid", row->pod ? NULL : row->pod_uid},
-                        {"tier", row_limit(row) > 0 || row_threads(row) > 0 ? row->tier : NULL}};
+                        {"tier", row_value(row, ROW_LIMIT) > 0 || row_value(row, ROW_THREADS) > 0 ? row->tier : NULL}};
                 const char *const *names = node_pod_labels_names(view->labels);
                 const char *const *values = node_pod_labels_find(view->labels, row->pod_namespace, row->pod);
 
@@ -367,7 +360,7 @@ static void put_rows(struct exposition *to, const struct node_usage_view *view)
                 exposition_family(to, row_families[i].name, row_families[i].type, row_families[i].help);
                 for (size_t j = 0; j < view->n_rows; j++) {
                         const struct usage_row *row = &view->rows[j];
-                        const double value = row_families[i].value(row);
+                        const double value = row_value(row, row_families[i].value);
 
                         if (view->samples && (j == 0 || strcmp(row->unit, view->rows[j - 1].unit) != 0)) {
                                 const struct gpu_sample *sample = node_usage_find_sample(view, row->unit);

@@ -122,63 +122,37 @@ static bool step_resuming(struct mig_manager *manager, enum mig_event event)
         }
 }
 
-static bool step_planning(struct mig_manager *manager, enum mig_event event)
+/* Planning, waiting and releasing: nothing has been touched. Events of another of the three change nothing. */
+static bool step_before_applying(struct mig_manager *manager, enum mig_event event)
 {
-        switch (event) {
-        case MIG_EVENT_WANT:
+        const bool is_planning = manager->phase == MIG_PLANNING;
+        const bool is_releasing = manager->phase == MIG_RELEASING;
+
+        if (event == MIG_EVENT_WANT)
                 return start_over(manager);
-        case MIG_EVENT_AGAIN:
-                return begin_planning(manager);
-        case MIG_EVENT_SAME:
+        if (event == MIG_EVENT_AGAIN)
+                return !is_releasing && begin_planning(manager);
+        if (event == MIG_EVENT_FAILED)
+                return end_change(manager, MIG_RESULT_REFUSED);
+        if (is_planning && event == MIG_EVENT_SAME)
                 return manager_end(manager, MIG_STATE_SUCCESS);
-        case MIG_EVENT_CHANGES:
-                manager->state = MIG_STATE_PENDING;
-                manager->reason[0] = '\0';
-                manager->is_withdrawn = true;
+        if (is_releasing && event == MIG_EVENT_HELD)
                 return manager_enter(manager, MIG_WAITING, 0);
-        case MIG_EVENT_FAILED:
-                return end_change(manager, MIG_RESULT_REFUSED);
-        default:
-                return false;
-        }
-}
-
-static bool manager_step_waiting(struct mig_manager *manager, enum mig_event event)
-{
-        switch (event) {
-        case MIG_EVENT_WANT:
-                return start_over(manager);
-        case MIG_EVENT_AGAIN:
-                return begin_planning(manager);
-        case MIG_EVENT_UNHELD:
-                manager->reason[0] = '\0';
-                return manager_enter(manager, MIG_RELEASING, MIG_RELEASE_MS);
-        case MIG_EVENT_FAILED:
-                return end_change(manager, MIG_RESULT_REFUSED);
-        default:
-                return false;
-        }
-}
-
-static bool step_releasing(struct mig_manager *manager, enum mig_event event)
-{
-        switch (event) {
-        case MIG_EVENT_WANT:
-                return start_over(manager);
-        case MIG_EVENT_HELD:
-                return manager_enter(manager, MIG_WAITING, 0);
-        case MIG_EVENT_RELEASED:
-                manager->reason[0] = '\0';
-                return manager_enter(manager, MIG_APPLYING, 0);
-        case MIG_EVENT_TIMEOUT:
+        if (is_releasing && event == MIG_EVENT_TIMEOUT) {
                 if (!*manager->reason)
                         snprintf(manager->reason, sizeof(manager->reason), "the GPUs are not released in time");
                 return end_change(manager, MIG_RESULT_REFUSED);
-        case MIG_EVENT_FAILED:
-                return end_change(manager, MIG_RESULT_REFUSED);
-        default:
-                return false;
         }
+        if (event != (is_planning ? MIG_EVENT_CHANGES : is_releasing ? MIG_EVENT_RELEASED : MIG_EVENT_UNHELD))
+                return false;
+        manager->reason[0] = '\0';
+        if (is_releasing)
+                return manager_enter(manager, MIG_APPLYING, 0);
+        if (!is_planning)
+                return manager_enter(manager, MIG_RELEASING, MIG_RELEASE_MS);
+        manager->state = MIG_STATE_PENDING;
+        manager->is_withdrawn = true;
+        return manager_enter(manager, MIG_WAITING, 0);
 }
 
 static bool step_applying(struct mig_manager *manager, enum mig_event event)
@@ -222,11 +196,9 @@ bool mig_manager_step(struct mig_manager *manager, enum mig_event event)
         case MIG_RESUMING:
                 return step_resuming(manager, event);
         case MIG_PLANNING:
-                return step_planning(manager, event);
         case MIG_WAITING:
-                return manager_step_waiting(manager, event);
         case MIG_RELEASING:
-                return step_releasing(manager, event);
+                return step_before_applying(manager, event);
         case MIG_APPLYING:
                 return step_applying(manager, event);
         case MIG_RETAKING:

@@ -137,31 +137,23 @@ static void on_planned(const struct child_result *result, void *data)
         run_step(run, MIG_EVENT_FAILED);
 }
 
+/* `mig apply` has ended, or `mig apply --resume`. */
 static void on_applied(const struct child_result *result, void *data)
 {
         struct mig_run *run = data;
+        const bool resumes = run->manager.phase == MIG_RESUMING;
 
         run->child = NULL;
-        if (result->status == EXIT_NEEDS_REBOOT)
+        if (result->status == EXIT_NEEDS_REBOOT && !resumes)
                 take_why_reboot(run, result->output);
         else if (result->status != 0)
-                take_reason(run, "apply", result);
-        run_step(run, result->status == 0                   ? MIG_EVENT_APPLIED
-                      : result->status == 1                 ? MIG_EVENT_FAILED
-                      : result->status == EXIT_NEEDS_REBOOT ? MIG_EVENT_NEEDS_REBOOT
-                                                            : MIG_EVENT_BROKEN);
-}
-
-static void run_on_resumed(const struct child_result *result, void *data)
-{
-        struct mig_run *run = data;
-
-        run->child = NULL;
-        if (result->status != 0)
-                take_reason(run, "apply --resume", result);
-        run_step(run, result->status == 0                   ? MIG_EVENT_RESUMED
-                      : result->status == EXIT_NEEDS_REBOOT ? MIG_EVENT_NEEDS_REBOOT
-                                                            : MIG_EVENT_FAILED);
+                take_reason(run, resumes ? "apply --resume" : "apply", result);
+        if (result->status == 0)
+                run_step(run, resumes ? MIG_EVENT_RESUMED : MIG_EVENT_APPLIED);
+        else if (result->status == EXIT_NEEDS_REBOOT)
+                run_step(run, MIG_EVENT_NEEDS_REBOOT);
+        else
+                run_step(run, resumes || result->status == 1 ? MIG_EVENT_FAILED : MIG_EVENT_BROKEN);
 }
 
 const char *const *mig_run_reading(struct arena *arena, const char *driver_root, const char *library)
@@ -273,7 +265,7 @@ static void begin_phase(struct mig_run *run)
 
         switch (run->manager.phase) {
         case MIG_RESUMING:
-                begin_child(run, resume, MIG_APPLY_TIMEOUT_MS, run_on_resumed);
+                begin_child(run, resume, MIG_APPLY_TIMEOUT_MS, on_applied);
                 return;
         case MIG_PLANNING:
                 begin_child(run, name_configuration(run, &arena, "plan"), MIG_PLAN_TIMEOUT_MS, on_planned);

@@ -393,8 +393,8 @@ static void on_program_labels(void *data)
 {
         struct mig_program *program = data;
 
-        if (program->run && mig_labels_are_known(program->labels))
-                mig_run_want(program->run, mig_labels_config(program->labels));
+        if (program->run && mig_labels_value(program->labels)->is_known)
+                mig_run_want(program->run, mig_labels_value(program->labels)->config);
 }
 
 /* ---- configurations ---- */
@@ -415,7 +415,7 @@ static void on_configurations(const char *file, void *data)
         };
 
         program->run = mig_run_new(&options);
-        mig_run_set_first_state(program->run, mig_labels_first_state(program->labels));
+        mig_run_set_first_state(program->run, mig_labels_value(program->labels)->first_state);
         mig_run_begin(program->run);
         on_program_labels(program);
 }

@@ -27,7 +27,7 @@ struct labels_publisher {
 
 /* ---- objects of the API ---- */
 
-char *labels_feature_name(const char *node)
+static char *labels_feature_name(const char *node)
 {
         return xasprintf("nvidia-features-for-%s", node);
 }

@@ -87,9 +87,8 @@ void labels_remove(struct api_visit *visit, const struct config *config, const c
 
 /* ---- objects of the API; pure. Functions that return json_t give a new reference ---- */
 
-/* Returns "…/namespaces/<namespace>/nodefeatures"; |node| is the name of its object for this node. The caller frees. */
+/* "…/namespaces/<namespace>/nodefeatures"; with |node|, not NULL, of its object for this node. The caller frees. */
 char *labels_feature_path(const char *scope, const char *node);
-char *labels_feature_name(const char *node);
 
 /* |labels|: {key: value}. |owners|: a list, or NULL: keep the present ones. Everything else in |object| stays. */
 void labels_feature_set(json_t *object, const char *node, json_t *labels, json_t *owners);

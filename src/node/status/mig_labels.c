@@ -17,10 +17,7 @@ struct mig_labels {
         struct mig_labels_options options;
         char *node;
         struct node_listener listener;
-        bool is_known;
-        char config[MIG_CONFIG_NAME_SIZE];
-        bool evict;
-        enum mig_state first_state;
+        struct mig_labels_value value;
         bool has_reported;
         struct kube_call *call; /* the first reading: the watch may have reported the node before we listened */
         uv_timer_t timer;
@@ -40,13 +37,14 @@ static void labels_take(struct mig_labels *labels, const json_t *node)
 {
         const char *config = label_of(node, MIG_CONFIG_LABEL);
         bool evict = strcmp(label_of(node, MIG_DRAIN_LABEL), MIG_DRAIN_EVICT) == 0;
-        bool is_same = labels->is_known && evict == labels->evict && strcmp(config, labels->config) == 0;
+        bool is_same =
+                labels->value.is_known && evict == labels->value.evict && strcmp(config, labels->value.config) == 0;
 
-        snprintf(labels->config, sizeof(labels->config), "%s", config);
-        labels->evict = evict;
-        if (!labels->is_known)
-                labels->first_state = mig_state_parse(label_of(node, MIG_STATE_LABEL));
-        labels->is_known = true;
+        snprintf(labels->value.config, sizeof(labels->value.config), "%s", config);
+        labels->value.evict = evict;
+        if (!labels->value.is_known)
+                labels->value.first_state = mig_state_parse(label_of(node, MIG_STATE_LABEL));
+        labels->value.is_known = true;
         if (!is_same)
                 labels->options.changed(labels->options.data);
 }
@@ -66,7 +64,7 @@ static void on_node_read(const struct kube_answer *answer, void *data)
         struct mig_labels *labels = data;
 
         labels->call = NULL;
-        if (labels->is_known)
+        if (labels->value.is_known)
                 return;
         if (!answer->error || answer->status == 404) {
                 labels_take(labels, answer->error ? NULL : answer->object);
@@ -115,31 +113,16 @@ struct mig_labels *mig_labels_new(const struct mig_labels_options *options)
         return labels;
 }
 
-bool mig_labels_are_known(const struct mig_labels *labels)
+const struct mig_labels_value *mig_labels_value(const struct mig_labels *labels)
 {
-        return labels->is_known;
-}
-
-const char *mig_labels_config(const struct mig_labels *labels)
-{
-        return labels->config;
-}
-
-bool mig_labels_evict(const struct mig_labels *labels)
-{
-        return labels->evict;
-}
-
-enum mig_state mig_labels_first_state(const struct mig_labels *labels)
-{
-        return labels->first_state;
+        return &labels->value;
 }
 
 void mig_labels_put(struct mig_labels *labels, enum mig_state state, const char *reason)
 {
         json_t *object;
 
-        if (!labels->is_known || (state == MIG_STATE_NONE && !labels->has_reported))
+        if (!labels->value.is_known || (state == MIG_STATE_NONE && !labels->has_reported))
                 return;
         labels->has_reported = true;
         object = json_pack("{s:s, s:s, s:{s:s}}", "apiVersion", "v1", "kind", "Node", "metadata", "name", labels->node);
