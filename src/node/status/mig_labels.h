@@ -35,7 +35,7 @@ struct mig_labels_options {
 
 struct mig_labels *mig_labels_new(const struct mig_labels_options *options);
 
-/* What the labels say now. */
+/* The present value of the labels. */
 const struct mig_labels_value *mig_labels_value(const struct mig_labels *labels);
 
 /* |reason|: "" for none. */
