@@ -1,5 +1,5 @@
 /*
- * warpshare agent: it reads GPUs by NVML and offers them to kubelet. Here the modules begin and end (modules.h). SIGHUP
+ * warpshare agent: it reads GPUs by NVML and offers them to kubelet. Here the modules begin and end (agent.h). SIGHUP
  * and a changed file load the configuration again; SIGTERM and others stop the agent.
  */
 #include "agent/agent.h"
@@ -11,8 +11,6 @@
 #include <warpshare_commit.h>
 
 #include "agent/cdi.h"
-#include "agent/gpus.h"
-#include "agent/labels.h"
 #include "agent/mig.h"
 #include "agent/page.h"
 #include "agent/plans.h"
@@ -28,8 +26,8 @@
 #include "node/kubelet/plugins.h"
 #include "node/pages/usage.h"
 #include "node/status/api.h"
-#include "node/status/clients.h"
 #include "node/status/log.h"
+#include "node/status/node_labels.h"
 #include "node/status/read.h"
 #include "node/status/report.h"
 #include "node/status/watch.h"
@@ -37,7 +35,6 @@
 struct agent_program {
         struct agent agent;
         struct agent_plans plans;
-        struct agent_gpus gpus;
         struct agent_cdi cdi;
         struct agent_serving serving;
         struct agent_page page;
@@ -72,8 +69,8 @@ static void stop_agent(struct agent *agent, int status)
         ledger_close(agent->ledger, agent_on_closed, agent);
         gpu_monitor_close(agent->monitor, agent_on_closed, agent);
         node_report_close(agent->report);
-        node_events_close(agent->events, NULL, NULL);
-        agent->labels = agent_labels_close(agent->labels);
+        node_events_close(agent->events);
+        agent->labels = node_labels_close(agent->labels);
         program->clients = node_clients_close(program->clients);
         agent->watch = node_watch_close(agent->watch);
         agent->api = agent_api_close(agent->api); /* after everything that has a watch of its client */
@@ -120,7 +117,7 @@ static void on_agent_connected(void *data)
 {
         struct agent *agent = data;
 
-        agent_labels_connected(agent->labels, agent_api_client(agent->api));
+        node_labels_connected(agent->labels, agent_api_client(agent->api));
 }
 
 static void on_report_pods(const char *unit, enum node_event event, const char *text, void *data)
@@ -170,16 +167,6 @@ static void on_clients_changed(const char *reason, void *data)
         ledger_leave_gpus(agent->ledger, reason != NULL);
 }
 
-static void follow_clients(struct agent_program *program)
-{
-        struct agent *agent = &program->agent;
-        const struct node_clients_options options = {
-                .watch = agent->watch, .changed = on_clients_changed, .data = agent};
-
-        if (agent->watch)
-                program->clients = node_clients_new(&options);
-}
-
 /* ---- callbacks of the modules ---- */
 
 static void on_holdings_changed(void *data)
@@ -204,31 +191,6 @@ static void on_wants_pods(void *data)
         dra_driver_read_pods(agent->dra);
 }
 
-static void on_change_reported(const struct rollout_pending *pending, bool is_pending, void *data)
-{
-        struct agent *agent = data;
-
-        if (is_pending)
-                node_events_report(agent->events, NODE_EVENT_CHANGE_PENDING,
-                        "%s: %s stays \"%s\" and becomes \"%s\" when its containers have ended: %s", pending->resource,
-                        pending->unit, pending->from, pending->to, pending->holders);
-        else
-                node_events_report(agent->events, NODE_EVENT_CHANGE_COMPLETED, "%s: %s is \"%s\" now",
-                        pending->resource, pending->unit, pending->to);
-}
-
-static void on_specifications_complete(void *data)
-{
-        struct agent *agent = data;
-
-        gpu_monitor_rescan(agent->monitor); /* a plan that counts on them */
-}
-
-static void on_specifications_stranded(void *data)
-{
-        stop_agent(data, EXIT_FAILED);
-}
-
 /* ---- start ---- */
 
 static int start_modules(struct agent_program *program, struct error *err)
@@ -242,10 +204,6 @@ static int start_modules(struct agent_program *program, struct error *err)
                 .repeat = on_repeat,
                 .wants_pods = on_wants_pods,
                 .health = &agent->health,
-                .data = agent};
-        struct agent_rollout_options rollout = {.loop = &agent->loop,
-                .mps_directory = config->mps.directory,
-                .on_reported = on_change_reported,
                 .data = agent};
         const struct agent_api_options api = {
                 .loop = &agent->loop, .config = config, .connected = on_agent_connected, .data = agent};
@@ -266,12 +224,12 @@ static int start_modules(struct agent_program *program, struct error *err)
                 .on_inventory = agent_plans_on_inventory,
                 .on_unavailable = agent_plans_on_unavailable,
                 .on_health = agent_plans_on_health,
-                .after_health = agent_gpus_after_health,
-                .on_unheard = agent_gpus_on_unheard,
-                .on_hang = agent_gpus_on_hang,
+                .after_health = agent_plans_after_health,
+                .on_unheard = agent_plans_on_unheard,
+                .on_hang = agent_plans_on_hang,
                 /* Samples are read from the metrics port alone. */
                 .sample_ms = *config->metrics.address ? config->metrics.usage_seconds * UINT64_C(1000) : 0,
-                .on_samples = agent_gpus_on_samples,
+                .on_samples = agent_plans_on_samples,
                 .data = agent,
         };
         struct agent_config_cluster cluster;
@@ -287,10 +245,10 @@ static int start_modules(struct agent_program *program, struct error *err)
         ledger.client = client;
         if (ledger_new(&agent->ledger, &ledger, err) < 0)
                 return -1;
-        follow_clients(program);
+        if (agent->watch)
+                program->clients = node_clients_new(agent->watch, on_clients_changed, agent);
         report_to_cluster(agent, config);
-        rollout.ledger = agent->ledger;
-        agent->rollout = agent_rollout_new(&rollout);
+        agent->rollout = agent_rollout_new(agent);
         plugins.broker = ledger_broker(agent->ledger);
         if (plugins_new(&agent->plugins, &plugins, err) < 0)
                 return -1;
@@ -327,16 +285,11 @@ static int agent_give_up(struct agent *agent, const char *what, const struct err
 static void agent_init_objects(struct agent_program *program, struct settings *settings)
 {
         struct agent *agent = &program->agent;
-        const struct agent_cdi_options cdi = {.loop = &agent->loop,
-                .rescan = on_specifications_complete,
-                .stranded = on_specifications_stranded,
-                .data = agent};
 
         agent->plans = &program->plans;
-        agent->gpus = &program->gpus;
         agent->cdi = &program->cdi;
         agent_plans_init(&program->plans, agent, settings);
-        agent_cdi_init(&program->cdi, &cdi);
+        agent_cdi_init(&program->cdi, agent);
         agent_page_init(&program->page, agent, &program->serving);
 }
 

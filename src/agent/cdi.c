@@ -3,8 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/exit_status.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "gpu/monitor.h"
 
 /* For changes that inotify does not report, and for device nodes, which are in another folder. */
 #define CDI_POLL_MS UINT64_C(10000)
@@ -20,7 +22,7 @@ static bool write_lacking(struct agent_cdi *cdi)
 
         if (!cdi->is_serving || generation_publish_again(cdi->generation, cdi->files, &ignored) < 0)
                 return false;
-        cdi->options.rescan(cdi->options.data);
+        gpu_monitor_rescan(cdi->agent->monitor);
         return true;
 }
 
@@ -58,7 +60,7 @@ static int add_nodes(struct agent_cdi *cdi, struct error *err)
         if (generation_publish_again(generation, cdi->files, err) < 0)
                 return -1;
         if (generation->nodes & ~nodes)
-                cdi->options.rescan(cdi->options.data); /* containers without CDI get them, too */
+                gpu_monitor_rescan(cdi->agent->monitor); /* containers without CDI get them, too */
         return 0;
 }
 
@@ -82,7 +84,7 @@ static void repair_files(struct agent_cdi *cdi, bool again)
                         "the folder of CDI specifications was removed on the host and cannot be seen from this container "
                         "any more; exiting, so that a new container sees the new one",
                         LOG_STR("folder", cdi->watched));
-                cdi->options.stranded(cdi->options.data);
+                cdi->agent->stop(cdi->agent, EXIT_FAILED);
                 return;
         }
         if (result < 0)
@@ -122,7 +124,7 @@ static void watch_folder(struct agent_cdi *cdi, const char *root)
         cdi->watch = dirwatch_close(cdi->watch);
         free(cdi->watched);
         cdi->watched = xstrdup(root);
-        if (dirwatch_new(&cdi->watch, cdi->options.loop, root, CDI_POLL_MS, on_cdi_changed, cdi, &err) < 0)
+        if (dirwatch_new(&cdi->watch, &cdi->agent->loop, root, CDI_POLL_MS, on_cdi_changed, cdi, &err) < 0)
                 complain(&cdi->complaint, "CDI specifications that vanish are not written again", &err);
 }
 
@@ -152,11 +154,11 @@ void agent_cdi_serve(struct agent_cdi *cdi, bool is_serving)
         uv_timer_stop(&cdi->pause);
 }
 
-void agent_cdi_init(struct agent_cdi *cdi, const struct agent_cdi_options *options)
+void agent_cdi_init(struct agent_cdi *cdi, struct agent *agent)
 {
-        *cdi = (struct agent_cdi){.options = *options, .files = cdi_files_new()};
-        agent_retry_init(&cdi->retry, options->loop, cdi);
-        uv_timer_init(options->loop, &cdi->pause);
+        *cdi = (struct agent_cdi){.agent = agent, .files = cdi_files_new()};
+        agent_retry_init(&cdi->retry, &agent->loop, cdi);
+        uv_timer_init(&agent->loop, &cdi->pause);
         cdi->pause.data = cdi;
 }
 

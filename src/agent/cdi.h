@@ -1,26 +1,20 @@
 /*
  * Looks after the CDI specifications while this agent serves: each container that starts, also one that is started
  * again, needs them, and other programs write to their folder. The folder is watched; every Prepare of a claim checks
- * as well. What was removed or changed is written again, and so is what lacked a device node that is there now.
+ * as well. What was removed or changed is written again, and so is what lacked a device node that is there now: then the
+ * GPUs are read, so that a plan counts on it. Where the folder was removed on the host, only a new container can see the
+ * new one, and the agent ends.
  */
 #pragma once
 
 #include "agent/generation.h"
+#include "agent/agent.h"
 #include "agent/retry.h"
 #include "base/complaint.h"
 #include "base/io/dirwatch.h"
 
-struct agent_cdi_options {
-        uv_loop_t *loop;
-        /* Specifications are complete that were not: read the GPUs, so that a plan counts on them. */
-        void (*rescan)(void *data);
-        /* The folder was removed on the host, and only a new container can see the new one. */
-        void (*stranded)(void *data);
-        void *data;
-};
-
 struct agent_cdi {
-        struct agent_cdi_options options;
+        struct agent *agent;
         struct cdi_files *files;
         struct generation *generation; /* in force; NULL: none yet */
         bool is_serving;
@@ -31,7 +25,7 @@ struct agent_cdi {
         struct complaint complaint;
 };
 
-void agent_cdi_init(struct agent_cdi *cdi, const struct agent_cdi_options *options);
+void agent_cdi_init(struct agent_cdi *cdi, struct agent *agent);
 
 /* The files that this process has written, for others that write CDI specifications, too. */
 struct cdi_files *agent_cdi_files(const struct agent_cdi *cdi);

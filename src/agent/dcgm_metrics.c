@@ -1,4 +1,4 @@
-#include "agent/dcgm_metrics.h"
+#include "agent/metrics.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -147,26 +147,24 @@ static double in_mib(uint64_t bytes)
         return (double)whole;
 }
 
-/* Negative: unknown, as of the next two. */
-static double memory_free(const struct gpu_sample *unit)
+static bool is_known(const struct gpu_sample *unit, enum gpu_value value)
 {
-        if (unit->values[GPU_MEMORY_TOTAL] == GPU_VALUE_UNKNOWN || unit->values[GPU_MEMORY_USED] == GPU_VALUE_UNKNOWN)
+        return unit->values[value] != GPU_VALUE_UNKNOWN;
+}
+
+/* Negative: unknown. |value| GPU_MEMORY_TOTAL: what is free of it. */
+static double memory_of(const struct gpu_sample *unit, enum gpu_value value)
+{
+        const uint64_t total = unit->values[GPU_MEMORY_TOTAL];
+        uint64_t taken;
+
+        if (!is_known(unit, value) || (value == GPU_MEMORY_TOTAL && !is_known(unit, GPU_MEMORY_USED)))
                 return -1;
-        const uint64_t reserved =
-                unit->values[GPU_MEMORY_RESERVED] == GPU_VALUE_UNKNOWN ? 0 : unit->values[GPU_MEMORY_RESERVED];
-        const uint64_t taken = unit->values[GPU_MEMORY_USED] + reserved;
-
-        return taken < unit->values[GPU_MEMORY_TOTAL] ? in_mib(unit->values[GPU_MEMORY_TOTAL] - taken) : 0;
-}
-
-static double memory_used(const struct gpu_sample *unit)
-{
-        return unit->values[GPU_MEMORY_USED] == GPU_VALUE_UNKNOWN ? -1 : in_mib(unit->values[GPU_MEMORY_USED]);
-}
-
-static double memory_reserved(const struct gpu_sample *unit)
-{
-        return unit->values[GPU_MEMORY_RESERVED] == GPU_VALUE_UNKNOWN ? -1 : in_mib(unit->values[GPU_MEMORY_RESERVED]);
+        if (value != GPU_MEMORY_TOTAL)
+                return in_mib(unit->values[value]);
+        taken = unit->values[GPU_MEMORY_USED] +
+                (is_known(unit, GPU_MEMORY_RESERVED) ? unit->values[GPU_MEMORY_RESERVED] : 0);
+        return taken < total ? in_mib(total - taken) : 0;
 }
 
 /*
@@ -189,11 +187,11 @@ static bool is_divided(const struct gpu_samples *samples, const struct dcgm_labe
 static const struct {
         const char *name;
         const char *help;
-        double (*value)(const struct gpu_sample *unit);
+        enum gpu_value value;
 } memory_families[] = {
-        {"DCGM_FI_DEV_FB_FREE", "Free memory, in MiB.", memory_free},
-        {"DCGM_FI_DEV_FB_USED", "Used memory, in MiB.", memory_used},
-        {"DCGM_FI_DEV_FB_RESERVED", "Memory that the driver keeps for itself, in MiB.", memory_reserved},
+        {"DCGM_FI_DEV_FB_FREE", "Free memory, in MiB.", GPU_MEMORY_TOTAL},
+        {"DCGM_FI_DEV_FB_USED", "Used memory, in MiB.", GPU_MEMORY_USED},
+        {"DCGM_FI_DEV_FB_RESERVED", "Memory that the driver keeps for itself, in MiB.", GPU_MEMORY_RESERVED},
 };
 
 /* ---- the last Xid ---- */
@@ -228,7 +226,7 @@ void dcgm_metrics_put(struct exposition *to, const struct node_usage_view *view,
         for (size_t i = 0; i < ARRAY_SIZE(memory_families); i++) {
                 exposition_family(to, memory_families[i].name, EXPOSITION_GAUGE, memory_families[i].help);
                 for (size_t j = 0; j < view->samples->n_units; j++) {
-                        const double value = memory_families[i].value(&view->samples->units[j]);
+                        const double value = memory_of(&view->samples->units[j], memory_families[i].value);
 
                         if (value >= 0 && make_labels(&labels, view, view->samples->units[j].uuid) &&
                                 !is_divided(view->samples, &labels))

@@ -3,10 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/dcgm_metrics.h"
-#include "agent/dra_metrics.h"
-#include "agent/mig_metrics.h"
-#include "agent/usage_metrics.h"
 #include "base/map.h"
 #include "net/metrics/exposition.h"
 #include "mps/wire/message.h"
@@ -14,6 +10,14 @@
 static double yes_or_no(bool value)
 {
         return value ? 1 : 0;
+}
+
+/* A family of one sample without labels. */
+static void metrics_put_value(
+        struct exposition *to, const char *name, enum exposition_type type, double value, const char *help)
+{
+        exposition_family(to, name, type, help);
+        exposition_sample(to, EXPOSITION_LABELS(), value);
 }
 
 static void put_build(struct exposition *to, const struct agent_metrics *metrics)
@@ -39,9 +43,9 @@ static void put_config(struct exposition *to, const struct config_status *config
                         EXPOSITION_LABELS({"name", config->name}, {"source", config->source}, {"by", config->by},
                                 {"hash", config->hash}),
                         1);
-        exposition_family(to, "warpshare_config_generation", EXPOSITION_GAUGE,
+        metrics_put_value(to, "warpshare_config_generation", EXPOSITION_GAUGE,
+                config->name ? (double)config->generation : 0,
                 "Configurations put in force so far, including this one; 0: none is in force.");
-        exposition_sample(to, EXPOSITION_LABELS(), config->name ? (double)config->generation : 0);
         exposition_family(to, "warpshare_config_status", EXPOSITION_GAUGE,
                 "1 for the status of the newest configuration, accepted, refused or waiting; 0 for the others.");
         for (unsigned int i = 0; i <= CONFIG_REFUSED; i++)
@@ -132,6 +136,104 @@ static void metrics_put_units(struct exposition *to, const struct agent_metrics 
         }
 }
 
+/* ---- DRA ---- */
+
+static void put_dra_claims(struct exposition *to, const struct ledger_claim_state *claims, size_t n_claims)
+{
+        size_t n_held = 0;
+
+        for (size_t i = 0; i < n_claims; i++)
+                n_held += claims[i].is_held;
+        exposition_family(to, "warpshare_dra_claims", EXPOSITION_GAUGE,
+                "Claims that kubelet had prepared: held, or waiting for an MPS daemon.");
+        exposition_sample(to, EXPOSITION_LABELS({"state", "held"}), (double)n_held);
+        exposition_sample(to, EXPOSITION_LABELS({"state", "waiting"}), (double)(n_claims - n_held));
+}
+
+static void put_dra_offer(struct exposition *to, const struct dra_measures *dra)
+{
+        exposition_family(
+                to, "warpshare_dra_devices", EXPOSITION_GAUGE, "Devices in the node's ResourceSlices, by kind.");
+        for (unsigned int kind = 0; dra->layout && kind <= DRA_DEVICE_MIG_CANDIDATE; kind++) {
+                size_t count = 0;
+
+                for (size_t i = 0; i < dra->layout->n_devices; i++)
+                        count += dra->layout->devices[i].kind == (enum dra_device_kind)kind;
+                exposition_sample(to, EXPOSITION_LABELS({"kind", dra_device_kind_name((enum dra_device_kind)kind)}),
+                        (double)count);
+        }
+        exposition_family(to, "warpshare_dra_feature", EXPOSITION_GAUGE,
+                "1 if the API server keeps what the feature gate is for, 0 if it drops it.");
+        if (!dra->knows_features)
+                return;
+        exposition_sample(to, EXPOSITION_LABELS({"gate", "DRAConsumableCapacity"}), dra->features.consumable_capacity);
+        exposition_sample(
+                to, EXPOSITION_LABELS({"gate", "DRAPartitionableDevices"}), dra->features.partitionable_devices);
+        exposition_sample(to, EXPOSITION_LABELS({"gate", "DRADeviceTaints"}), dra->features.device_taints);
+}
+
+static void put_dra_calls(struct exposition *to, const struct dra_prepare_counts *calls)
+{
+        exposition_family(to, "warpshare_dra_calls_total", EXPOSITION_COUNTER,
+                "Claims that kubelet asked for since the agent began to serve, by outcome: done or refused.");
+        exposition_sample(to, EXPOSITION_LABELS({"call", "prepare"}, {"outcome", "done"}), (double)calls->prepared);
+        exposition_sample(
+                to, EXPOSITION_LABELS({"call", "prepare"}, {"outcome", "refused"}), (double)calls->prepare_refused);
+        exposition_sample(to, EXPOSITION_LABELS({"call", "unprepare"}, {"outcome", "done"}), (double)calls->unprepared);
+        exposition_sample(
+                to, EXPOSITION_LABELS({"call", "unprepare"}, {"outcome", "refused"}), (double)calls->unprepare_refused);
+}
+
+static void metrics_put_dra(
+        struct exposition *to, const struct dra_measures *dra, const struct ledger_claim_state *claims, size_t n_claims)
+{
+        metrics_put_value(to, "warpshare_dra_registered", EXPOSITION_GAUGE, dra->is_registered,
+                "1 if kubelet has accepted the DRA driver and has not refused it since, else 0.");
+        metrics_put_value(to, "warpshare_dra_slices_ready", EXPOSITION_GAUGE, dra->has_slices,
+                "1 if the node's ResourceSlices in the API server are as they should be, else 0.");
+        put_dra_offer(to, dra);
+        put_dra_calls(to, &dra->calls);
+        put_dra_claims(to, claims, n_claims);
+}
+
+/* ---- the MIG manager ---- */
+
+static void put_mig_state(struct exposition *to, const struct agent_mig_measures *mig)
+{
+        const char *config = *mig->manager->config ? mig->manager->config : NULL;
+
+        exposition_family(to, "warpshare_mig_config_state", EXPOSITION_GAUGE,
+                "1 for the state of the MIG configuration, as the node's label has it, 0 for the others.");
+        for (unsigned int i = MIG_STATE_PENDING; i <= MIG_STATE_REBOOTING; i++)
+                exposition_sample(to,
+                        EXPOSITION_LABELS({"config", config}, {"state", mig_state_name((enum mig_state)i)}),
+                        mig->manager->state == (enum mig_state)i);
+        exposition_family(to, "warpshare_mig_config_state_since_seconds", EXPOSITION_GAUGE,
+                "Since when the MIG configuration has been in that state, in seconds since the epoch.");
+        if (mig->manager->state != MIG_STATE_NONE)
+                exposition_sample(to, EXPOSITION_LABELS({"config", config}), (double)mig->since);
+}
+
+static void metrics_put_mig(struct exposition *to, const struct agent_mig_measures *mig)
+{
+        put_mig_state(to, mig);
+        exposition_family(to, "warpshare_mig_phase", EXPOSITION_GAUGE,
+                "1 for what the MIG manager does now, or waits for; 0 for the others.");
+        for (unsigned int i = 0; i < MIG_N_PHASES; i++)
+                exposition_sample(to, EXPOSITION_LABELS({"phase", mig_phase_name((enum mig_phase)i)}),
+                        mig->manager->phase == (enum mig_phase)i);
+        exposition_family(to, "warpshare_mig_changes_total", EXPOSITION_COUNTER,
+                "Changes of the MIG geometry since the agent began to serve, by result: applied, refused (nothing was "
+                "touched), failed, resumed.");
+        for (unsigned int i = 0; i < MIG_N_RESULTS; i++)
+                exposition_sample(to, EXPOSITION_LABELS({"result", mig_result_name((enum mig_result)i)}),
+                        (double)mig->manager->results[i]);
+        metrics_put_value(to, "warpshare_mig_withdrawn_gpus", EXPOSITION_GAUGE, (double)mig->n_withdrawn,
+                "GPUs of which something is withdrawn, since their MIG geometry is to change.");
+        metrics_put_value(to, "warpshare_mig_holders", EXPOSITION_GAUGE, (double)mig->n_holders,
+                "Containers and claims that hold what is withdrawn; the change waits for them.");
+}
+
 /* ---- faults of daemons ---- */
 
 static void put_faults(struct exposition *to, const struct mps_faults *faults)
@@ -188,9 +290,8 @@ static void put_fault_pods(struct exposition *to, const struct agent_metrics *me
 
 static void put_mps(struct exposition *to, const struct agent_metrics *metrics)
 {
-        exposition_family(to, "warpshare_mps_supervisor_up", EXPOSITION_GAUGE,
+        metrics_put_value(to, "warpshare_mps_supervisor_up", EXPOSITION_GAUGE, yes_or_no(metrics->ledger.mps),
                 "1 if the agent receives the status of `warpshare mps`, else 0.");
-        exposition_sample(to, EXPOSITION_LABELS(), yes_or_no(metrics->ledger.mps));
         if (metrics->ledger.mps)
                 mps_status_expose(to, metrics->ledger.mps);
         put_faults(to, metrics->ledger.faults);
@@ -267,27 +368,9 @@ static void put_violations(struct exposition *to, const struct agent_metrics *me
                 exposition_sample(to,
                         EXPOSITION_LABELS({"kind", limit_violation_kind_name((enum limit_violation_kind)kind)}),
                         (double)metrics->ledger.violations_total[kind]);
-        exposition_family(to, "warpshare_mps_clients_terminated_total", EXPOSITION_COUNTER,
+        metrics_put_value(to, "warpshare_mps_clients_terminated_total", EXPOSITION_COUNTER,
+                (double)metrics->ledger.clients_ended_total,
                 "MPS clients that the limit monitor has terminated since the agent started.");
-        exposition_sample(to, EXPOSITION_LABELS(), (double)metrics->ledger.clients_ended_total);
-}
-
-static void put_twice(struct exposition *to, const struct agent_metrics *metrics)
-{
-        exposition_family(to, "warpshare_devices_held_twice", EXPOSITION_GAUGE,
-                "Devices that kubelet has given to two pods, by its newest list.");
-        exposition_sample(to, EXPOSITION_LABELS(), (double)metrics->ledger.n_twice);
-}
-
-static void put_events(struct exposition *to, const struct node_events_counts *counts)
-{
-        exposition_family(to, "warpshare_events_sent_total", EXPOSITION_COUNTER,
-                "Kubernetes events that the API server accepted since the agent started: new events and repetitions.");
-        exposition_sample(to, EXPOSITION_LABELS(), (double)counts->sent);
-        exposition_family(to, "warpshare_events_dropped_total", EXPOSITION_COUNTER,
-                "Kubernetes events that were dropped: too many at once, or refused or never accepted by the API "
-                "server.");
-        exposition_sample(to, EXPOSITION_LABELS(), (double)counts->dropped);
 }
 
 /* ---- calls into NVML that hang ---- */
@@ -331,19 +414,10 @@ static void put_hangs(struct exposition *to, const struct agent_metrics *metrics
                                         {"index", has_gpu ? index : NULL}),
                                 (double)hang_seconds(call, metrics->now_ms));
         }
-        exposition_family(to, "warpshare_nvml_hangs_total", EXPOSITION_COUNTER,
+        metrics_put_value(to, "warpshare_nvml_hangs_total", EXPOSITION_COUNTER, (double)metrics->hangs_total,
                 "Calls into NVML that did not return within 10 s, since the agent started.");
-        exposition_sample(to, EXPOSITION_LABELS(), (double)metrics->hangs_total);
-        exposition_family(to, "warpshare_processes_left_behind", EXPOSITION_GAUGE,
+        metrics_put_value(to, "warpshare_processes_left_behind", EXPOSITION_GAUGE, (double)metrics->n_left,
                 "Processes of the agent that were killed and have not ended, since the kernel waits for a device.");
-        exposition_sample(to, EXPOSITION_LABELS(), (double)metrics->n_left);
-}
-
-static void put_crashes(struct exposition *to, uint64_t total)
-{
-        exposition_family(to, "warpshare_agent_crashes_total", EXPOSITION_COUNTER,
-                "Times that a signal ended the agent and its parent started it again, since the container started.");
-        exposition_sample(to, EXPOSITION_LABELS(), (double)total);
 }
 
 char *agent_metrics_write(const struct agent_metrics *metrics)
@@ -356,20 +430,26 @@ char *agent_metrics_write(const struct agent_metrics *metrics)
         metrics_put_units(&exposition, metrics);
         put_pending(&exposition, metrics);
         if (metrics->dra)
-                dra_metrics_put(&exposition, metrics->dra, metrics->claims, metrics->n_claims);
+                metrics_put_dra(&exposition, metrics->dra, metrics->claims, metrics->n_claims);
         if (metrics->mig)
-                mig_metrics_put(&exposition, metrics->mig);
+                metrics_put_mig(&exposition, metrics->mig);
         put_mps(&exposition, metrics);
         put_violations(&exposition, metrics);
-        put_twice(&exposition, metrics);
+        metrics_put_value(&exposition, "warpshare_devices_held_twice", EXPOSITION_GAUGE,
+                (double)metrics->ledger.n_twice, "Devices that kubelet has given to two pods, by its newest list.");
         usage_metrics_put(&exposition, metrics->usage);
         if (metrics->dcgm_host)
                 dcgm_metrics_put(&exposition, metrics->usage, metrics->dcgm_host);
-        put_events(&exposition, &metrics->events);
-        exposition_family(&exposition, "warpshare_health_event_failures_total", EXPOSITION_COUNTER,
-                "Waits for NVML's health events that failed, since the agent started.");
-        exposition_sample(&exposition, EXPOSITION_LABELS(), (double)metrics->failed_waits);
+        metrics_put_value(&exposition, "warpshare_events_sent_total", EXPOSITION_COUNTER, (double)metrics->events.sent,
+                "Kubernetes events that the API server accepted since the agent started: new events and repetitions.");
+        metrics_put_value(&exposition, "warpshare_events_dropped_total", EXPOSITION_COUNTER,
+                (double)metrics->events.dropped,
+                "Kubernetes events that were dropped: too many at once, or refused or never accepted by the API server.");
+        metrics_put_value(&exposition, "warpshare_health_event_failures_total", EXPOSITION_COUNTER,
+                (double)metrics->failed_waits, "Waits for NVML's health events that failed, since the agent started.");
         put_hangs(&exposition, metrics);
-        put_crashes(&exposition, metrics->crashes_total);
+        metrics_put_value(&exposition, "warpshare_agent_crashes_total", EXPOSITION_COUNTER,
+                (double)metrics->crashes_total,
+                "Times that a signal ended the agent and its parent started it again, since the container started.");
         return exposition_take(&exposition);
 }

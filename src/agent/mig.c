@@ -5,11 +5,15 @@
 #include <time.h>
 
 #include "agent/evict.h"
+#include "agent/plans.h"
 #include "agent/undecided.h"
 #include "base/log.h"
 #include "base/names.h"
 #include "base/io/worker.h"
+#include "node/dra/driver.h"
 #include "node/ledger/claims.h"
+#include "node/ledger/ledger.h"
+#include "node/status/api.h"
 #include "mig/run.h"
 #include "node/status/mig_labels.h"
 
@@ -28,12 +32,13 @@
 #define WITHOUT_RESET "reboot"
 
 struct agent_mig {
-        struct agent_mig_options options;
+        struct agent *agent;
+        struct arena arena; /* of the options of |run| */
         struct mig_run *run;
         struct mig_labels *labels;
         struct evictions *evictions; /* NULL: no pods are evicted */
         struct undecided *undecided;
-        char *fallback;
+        const char *fallback;
         bool makes_devices; /* for claims */
         uv_timer_t timer;
         unsigned int looks;
@@ -117,7 +122,7 @@ static void mig_add_claims(struct look *look, struct arena *arena)
 {
         const struct agent_mig *mig = look->mig;
         const struct ledger_claim_state *states;
-        size_t n_states = ledger_claims(mig->options.ledger, arena, &states);
+        size_t n_states = ledger_claims(mig->agent->ledger, arena, &states);
         unsigned int n_before = look->names.count;
 
         for (size_t i = 0; i < n_states; i++)
@@ -128,7 +133,7 @@ static void mig_add_claims(struct look *look, struct arena *arena)
                                 evict_users(mig, states[i].claim);
                         }
         if (mig->evictions && look->names.count > n_before)
-                mig->options.wants_pods(mig->options.data);
+                dra_driver_read_pods(mig->agent->dra);
 }
 
 static enum ledger_word mig_find_holders(struct look *look, struct arena *arena)
@@ -136,7 +141,7 @@ static enum ledger_word mig_find_holders(struct look *look, struct arena *arena)
         const struct agent_mig *mig = look->mig;
         struct rollout_held *held;
         size_t n_held;
-        enum ledger_word word = ledger_held(mig->options.ledger, arena, &held, &n_held);
+        enum ledger_word word = ledger_held(mig->agent->ledger, arena, &held, &n_held);
 
         qsort(held, n_held, sizeof(*held), compare_held);
         for (size_t i = 0; i < n_held; i++) {
@@ -196,7 +201,7 @@ static void look_for_holders(struct agent_mig *mig)
         } else if (!mig->withdrawn_ms) {
                 mig_run_explain(
                         mig->run, "the plan without the units that have to end is refused, so they are still offered");
-        } else if (phase == MIG_WAITING && uv_now(mig->options.loop) - mig->withdrawn_ms >= SETTLE_MS) {
+        } else if (phase == MIG_WAITING && uv_now(&mig->agent->loop) - mig->withdrawn_ms >= SETTLE_MS) {
                 mig_run_event(mig->run, MIG_EVENT_UNHELD, NULL);
         }
         names_done(&look.names);
@@ -246,9 +251,9 @@ static struct withdrawing find_withdrawn(const struct agent_mig *mig, struct are
         struct withdrawing all = {.mig = mig};
         struct rollout_held *held;
 
-        (void)ledger_held(mig->options.ledger, arena, &held, &all.n_held);
+        (void)ledger_held(mig->agent->ledger, arena, &held, &all.n_held);
         all.held = held;
-        all.n_claims = ledger_claims(mig->options.ledger, arena, &all.claims);
+        all.n_claims = ledger_claims(mig->agent->ledger, arena, &all.claims);
         return all;
 }
 
@@ -279,7 +284,7 @@ static bool mig_settle_undecided(struct agent_mig *mig)
 {
         enum mig_phase phase = mig_run_manager(mig->run)->phase;
 
-        return mig_labels_are_known(mig->labels) &&
+        return mig_labels_value(mig->labels)->is_known &&
                (phase == MIG_IDLE || phase == MIG_WAITING || phase == MIG_FAILED) && undecided_settle(mig->undecided);
 }
 
@@ -287,7 +292,7 @@ static void on_undecided_passed(void *data)
 {
         struct agent_mig *mig = data;
 
-        mig->options.on_withdrawn(mig->options.data);
+        agent_plans_make_again(mig->agent);
 }
 
 /* ---- releasing ---- */
@@ -300,7 +305,7 @@ static const struct mps_daemon_status *find_daemon(const struct agent_mig *mig)
 {
         struct ledger_measures measures;
 
-        ledger_measure(mig->options.ledger, &measures);
+        ledger_measure(mig->agent->ledger, &measures);
         for (size_t i = 0; measures.mps && i < measures.mps->n_daemons; i++) {
                 const struct mps_daemon_status *daemon = &measures.mps->daemons[i];
 
@@ -327,17 +332,17 @@ static const char *find_obstacle(const struct agent_mig *mig, const struct mps_s
 /* True: the change may proceed, with a reset or without one. */
 static bool is_ready_for_reset(struct agent_mig *mig)
 {
-        uint64_t now_ms = uv_now(mig->options.loop);
+        uint64_t now_ms = uv_now(&mig->agent->loop);
         struct ledger_measures measures;
         const char *obstacle;
 
         if (!mig_run_handover(mig->run)->needs_reset)
                 return true;
-        ledger_measure(mig->options.ledger, &measures);
+        ledger_measure(mig->agent->ledger, &measures);
         obstacle = find_obstacle(mig, measures.mps);
         if (!obstacle && !mig->closing_ms) {
                 mig->closing_ms = now_ms;
-                mig->options.keep_closed(true, mig->options.data);
+                gpu_monitor_pause(mig->agent->monitor);
         }
         if (!obstacle && now_ms - mig->closing_ms >= CLOSE_MS)
                 obstacle = "no reset was tried, since a call into NVML has not returned";
@@ -345,7 +350,7 @@ static bool is_ready_for_reset(struct agent_mig *mig)
                 mig_run_set_mode_change(mig->run, WITHOUT_RESET, obstacle);
                 return true;
         }
-        if (!mig->options.is_closed(mig->options.data) ||
+        if (!gpu_monitor_is_paused(mig->agent->monitor) || !dra_driver_has_closed_nvml(mig->agent->dra) ||
                 (measures.mps && now_ms - mig->closing_ms < WORKER_IDLE_MS + CLOSE_MARGIN_MS)) {
                 mig_run_explain(mig->run, "NVML is being closed, so that the GPUs can be reset");
                 return false;
@@ -359,7 +364,7 @@ static void open_again(struct agent_mig *mig)
         if (!mig->closing_ms)
                 return;
         mig->closing_ms = 0;
-        mig->options.keep_closed(false, mig->options.data);
+        gpu_monitor_resume(mig->agent->monitor);
 }
 
 static void look_for_daemons(struct agent_mig *mig)
@@ -387,7 +392,7 @@ static void on_mig_look(uv_timer_t *timer)
         if (mig_run_manager(mig->run)->phase == MIG_RELEASING && mig->plan)
                 look_for_daemons(mig);
         else
-                ledger_ask(mig->options.ledger);
+                ledger_ask(mig->agent->ledger);
 }
 
 static void start_looking(struct agent_mig *mig)
@@ -398,12 +403,12 @@ static void start_looking(struct agent_mig *mig)
 
 static void follow_policy(struct agent_mig *mig)
 {
-        bool evicts = mig_labels_evict(mig->labels) && mig_run_manager(mig->run)->phase == MIG_WAITING;
+        bool evicts = mig_labels_value(mig->labels)->evict && mig_run_manager(mig->run)->phase == MIG_WAITING;
 
         if (!evicts)
                 mig->evictions = evictions_close(mig->evictions);
         else if (!mig->evictions)
-                mig->evictions = evictions_new(mig->options.client);
+                mig->evictions = evictions_new(agent_api_client(mig->agent->api));
 }
 
 static void mig_note_state(struct agent_mig *mig, const struct mig_manager *manager)
@@ -422,15 +427,15 @@ static void mig_report_state(struct agent_mig *mig)
         mig_note_state(mig, manager);
         mig_labels_put(mig->labels, manager->state, manager->reason);
         if (manager->phase == MIG_WAITING && *manager->reason)
-                node_events_report(mig->options.events, NODE_EVENT_MIG_CHANGE_PENDING,
+                node_events_report(mig->agent->events, NODE_EVENT_MIG_CHANGE_PENDING,
                         "the MIG configuration '%s' waits: %s", manager->config, manager->reason);
         if (manager->phase == mig->phase)
                 return;
         if (manager->phase == MIG_FAILED)
-                node_events_report(mig->options.events, NODE_EVENT_MIG_CHANGE_FAILED,
+                node_events_report(mig->agent->events, NODE_EVENT_MIG_CHANGE_FAILED,
                         "the MIG configuration '%s' failed: %s", manager->config, manager->reason);
         else if (manager->phase == MIG_IDLE && manager->state == MIG_STATE_SUCCESS && mig->phase == MIG_RETAKING)
-                node_events_report(mig->options.events, NODE_EVENT_MIG_CHANGE_COMPLETED,
+                node_events_report(mig->agent->events, NODE_EVENT_MIG_CHANGE_COMPLETED,
                         "the GPUs have the MIG configuration '%s'", manager->config);
         mig->phase = manager->phase;
 }
@@ -445,7 +450,7 @@ static void mig_on_run_changed(bool has_begun, void *data)
         if (phase != MIG_RELEASING && phase != MIG_APPLYING)
                 open_again(mig);
         if ((has_begun && was_retaking) || (is_settled && phase != MIG_WAITING))
-                mig->options.on_withdrawn(mig->options.data);
+                agent_plans_make_again(mig->agent);
         mig_report_state(mig);
         if (!has_begun)
                 return;
@@ -454,7 +459,7 @@ static void mig_on_run_changed(bool has_begun, void *data)
         switch (phase) {
         case MIG_WAITING:
                 mig->withdrawn_ms = 0;
-                mig->options.on_withdrawn(mig->options.data);
+                agent_plans_make_again(mig->agent);
                 start_looking(mig);
                 break;
         case MIG_RELEASING:
@@ -462,7 +467,7 @@ static void mig_on_run_changed(bool has_begun, void *data)
                 break;
         case MIG_RETAKING:
                 mig->readings = 0;
-                mig->options.rescan(mig->options.data);
+                gpu_monitor_rescan(mig->agent->monitor);
                 break;
         default:
                 break;
@@ -472,14 +477,14 @@ static void mig_on_run_changed(bool has_begun, void *data)
 static void on_mig_labels(void *data)
 {
         struct agent_mig *mig = data;
-        const char *config = mig_labels_config(mig->labels);
+        const char *config = mig_labels_value(mig->labels)->config;
 
-        mig_run_set_first_state(mig->run, mig_labels_first_state(mig->labels));
+        mig_run_set_first_state(mig->run, mig_labels_value(mig->labels)->first_state);
         mig_report_state(mig);
         follow_policy(mig);
         mig_run_want(mig->run, *config ? config : mig->fallback);
         if (mig_settle_undecided(mig)) /* nothing is wanted */
-                mig->options.on_withdrawn(mig->options.data);
+                agent_plans_make_again(mig->agent);
 }
 
 /* ---- public ---- */
@@ -518,10 +523,10 @@ void agent_mig_planned(struct agent_mig *mig, const struct plan *plan)
         if (!is_withdrawn(mig))
                 mig->withdrawn_ms = 0;
         else if (!was_withdrawn)
-                mig->withdrawn_ms = uv_now(mig->options.loop);
+                mig->withdrawn_ms = uv_now(&mig->agent->loop);
         if (agent_mig_is_undecided(mig) && !mig->has_asked) {
                 mig->has_asked = true;
-                ledger_ask(mig->options.ledger);
+                ledger_ask(mig->agent->ledger);
         }
 }
 
@@ -532,7 +537,7 @@ void agent_mig_held(struct agent_mig *mig)
         if (!mig || !mig->plan)
                 return;
         if (agent_mig_is_undecided(mig) && has_other_holders(mig))
-                mig->options.on_withdrawn(mig->options.data);
+                agent_plans_make_again(mig->agent);
         if (phase == MIG_WAITING || phase == MIG_RELEASING)
                 look_for_holders(mig);
 }
@@ -546,11 +551,11 @@ void agent_mig_read(struct agent_mig *mig, bool is_fresh)
                 mig_run_event(mig->run, MIG_EVENT_AGAIN, NULL);
         }
         if (mig_settle_undecided(mig)) /* the plan has seen the GPU before the agent did */
-                mig->options.on_withdrawn(mig->options.data);
+                agent_plans_make_again(mig->agent);
         if (!is_fresh || mig_run_manager(mig->run)->phase != MIG_RETAKING)
                 return;
         if (++mig->readings < READINGS)
-                mig->options.rescan(mig->options.data);
+                gpu_monitor_rescan(mig->agent->monitor);
         else
                 mig_run_event(mig->run, MIG_EVENT_RETAKEN, NULL);
 }
@@ -566,50 +571,46 @@ void agent_mig_measure(const struct agent_mig *mig, struct agent_mig_measures *r
                 .n_holders = is_waiting ? mig->n_holders : 0};
 }
 
-struct agent_mig *agent_mig_new(const struct agent_mig_options *options)
+struct agent_mig *agent_mig_new(struct agent *agent)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const struct config *config = options->config;
+        const struct config *config = agent_plans_config(agent->plans);
         struct agent_mig *mig = xcalloc(1, sizeof(*mig));
+        struct arena *arena = &mig->arena;
         const struct mig_run_options run = {
-                .loop = options->loop,
-                .program = *config->mig.program ? config->mig.program : "/proc/self/exe",
-                .reading = mig_run_reading(&arena, config->driver.mounted_root, config->driver.nvml_library),
-                .file = config->mig.file,
-                .state_directory = config->mig.state_directory,
+                .loop = &agent->loop,
+                .program = *config->mig.program ? arena_strdup(arena, config->mig.program) : "/proc/self/exe",
+                .reading = mig_run_reading(arena, config->driver.mounted_root, config->driver.nvml_library),
+                .file = arena_strdup(arena, config->mig.file),
+                .state_directory = arena_strdup(arena, config->mig.state_directory),
                 .mode_change = WITHOUT_RESET,
                 .changed = mig_on_run_changed,
                 .data = mig,
         };
         const struct mig_labels_options labels = {
-                .client = options->client,
-                .watch = options->watch,
+                .client = agent_api_client(agent->api),
+                .watch = agent->watch,
                 .node = config->node.name,
                 .changed = on_mig_labels,
                 .data = mig,
         };
 
-        mig->options = *options;
-        mig->fallback = xstrdup(config->mig.fallback);
+        mig->agent = agent;
+        mig->fallback = arena_strdup(arena, config->mig.fallback);
         mig->makes_devices = config->dra.enabled && config->dra.dynamic_mig;
-        uv_timer_init(options->loop, &mig->timer);
+        uv_timer_init(&agent->loop, &mig->timer);
         mig->timer.data = mig;
-        mig->undecided = undecided_new(options->loop, on_undecided_passed, mig);
+        mig->undecided = undecided_new(&agent->loop, on_undecided_passed, mig);
         mig->run = mig_run_new(&run);
         mig->labels = mig_labels_new(&labels);
-        return mig;
-}
-
-void agent_mig_begin(struct agent_mig *mig)
-{
         mig_run_begin(mig->run);
+        return mig;
 }
 
 static void free_mig(uv_handle_t *handle)
 {
         struct agent_mig *mig = handle->data;
 
-        free(mig->fallback);
+        arena_done(&mig->arena);
         free(mig);
 }
 

@@ -23,42 +23,17 @@
  */
 #pragma once
 
-#include <uv.h>
-
-#include "config/config.h"
-#include "node/events/node_events.h"
-#include "node/ledger/ledger.h"
-#include "mig/handover.h"
+#include "agent/agent.h"
 #include "mig/manager.h"
 #include "plan/plan.h"
 
 struct agent_mig;
-struct node_watch;
 
-struct agent_mig_options {
-        uv_loop_t *loop;
-        const struct config *config; /* may go */
-        /* |client|, |watch|, |events| and |ledger| outlive the MIG manager. */
-        struct kube_client *client;
-        struct node_watch *watch;
-        struct node_events *events;
-        struct ledger *ledger; /* queried repeatedly while a holder is waited for */
-        /* The set of withdrawn units has changed: make the plan again. */
-        void (*on_withdrawn)(void *data);
-        /* Refresh which pods use the blocking claims; the result goes to the ledger. */
-        void (*wants_pods)(void *data);
-        /* Close NVML, so that a GPU can be reset, and keep it closed; false: open it again. */
-        void (*keep_closed)(bool is_closed, void *data);
-        bool (*is_closed)(void *data); /* no process of the agent has it open */
-        /* Read the GPUs; agent_mig_read() follows. */
-        void (*rescan)(void *data);
-        void *data;
-};
-
-/* Withdraws, from the beginning on, what an unfinished change had withdrawn, and what is not decided. */
-struct agent_mig *agent_mig_new(const struct agent_mig_options *options);
-/* An unfinished change is resumed, and the label counts from now on. */
-void agent_mig_begin(struct agent_mig *mig);
+/*
+ * Withdraws, from the beginning on, what an unfinished change had withdrawn, and what is not decided. An unfinished change
+ * is resumed, and the label counts from now on. The agent uses the API server.
+ */
+struct agent_mig *agent_mig_new(struct agent *agent);
 
 /* All accept NULL. Marks what is withdrawn in each new inventory, before a plan is made of it. */
 void agent_mig_mark(struct agent_mig *mig, struct inventory *inventory);

@@ -2,12 +2,11 @@
 
 #include <warpshare_commit.h>
 
-#include "agent/access.h"
-#include "agent/gpus.h"
 #include "agent/metrics.h"
 #include "agent/plans.h"
 #include "agent/serve.h"
 #include "base/log.h"
+#include "net/kube/access.h"
 #include "net/metrics/http.h"
 #include "node/config/nodeconfig.h"
 #include "node/kubelet/plugins.h"
@@ -71,7 +70,7 @@ static char *page_write_metrics(void *data)
         metrics.events = node_events_counts(agent->events);
         metrics.hangs = hangs;
         metrics.n_hangs = gpu_monitor_hangs(agent->monitor, hangs);
-        metrics.hangs_total = agent_gpus_hangs_total(agent->gpus);
+        metrics.hangs_total = agent_plans_hangs_total(agent->plans);
         metrics.n_left = worker_count_left();
         metrics.now_ms = gpu_call_now_ms();
         metrics.failed_waits = gpu_monitor_failed_waits(agent->monitor);
@@ -122,22 +121,94 @@ static char *find_problem(void *data)
 
         if (!problem)
                 problem = agent_serving_find_problem(page->serving);
-        return problem ? problem : agent_gpus_find_problem(page->agent);
+        return problem ? problem : agent_plans_find_gpu_problem(page->agent);
 }
 
-/* ---- the port ---- */
+/* ---- who may read them ---- */
+
+#define WARN_MS UINT64_C(1000)
+
+struct reader_question {
+        struct agent_page *page;
+        struct kube_question *asked;
+        metrics_permission_fn *done;
+        void *waiting;
+};
+
+/* When it begins, and at most once in WARN_MS. */
+static void note_trouble(struct agent_page *page, enum page_trouble trouble, const struct error *error)
+{
+        static const char *const texts[] = {
+                [NOT_ANSWERED] = "metrics are refused: the API server cannot authorize readers",
+                [TOO_MANY] = "some readers of metrics are refused: too many others are being authorized"};
+        const uint64_t now = uv_now(&page->agent->loop);
+
+        if (trouble != NO_TROUBLE && trouble != page->trouble && now >= page->warn_at[trouble]) {
+                log_warn(texts[trouble], LOG_ERR(error));
+                page->warn_at[trouble] = now + WARN_MS;
+        }
+        page->trouble = trouble;
+}
+
+static enum page_trouble access_trouble_of(const struct error *error)
+{
+        if (!error || error->kind == ERROR_DENIED)
+                return NO_TROUBLE;
+        return error->kind == ERROR_EXHAUSTED ? TOO_MANY : NOT_ANSWERED;
+}
+
+static void on_access_answer(const struct kube_verdict *review, void *data)
+{
+        struct reader_question *question = data;
+        const enum page_trouble trouble = access_trouble_of(review->error);
+
+        note_trouble(question->page, trouble, review->error);
+        if (trouble == TOO_MANY)
+                question->done(METRICS_UNDECIDED, review->error->text, question->waiting);
+        else if (review->error && trouble == NO_TROUBLE)
+                question->done(METRICS_NOBODY, "invalid token", question->waiting);
+        else if (review->error)
+                question->done(METRICS_UNDECIDED, "the API server does not say who may read this", question->waiting);
+        else if (!review->allowed[0])
+                question->done(METRICS_DENIED,
+                        "you may not read this: it needs the right to get this path, a nonResourceURL",
+                        question->waiting);
+        else
+                question->done(METRICS_ALLOWED, NULL, question->waiting);
+        free(question);
+}
 
 static void *ask_access(const struct metrics_asker *asker, metrics_permission_fn *done, void *waiting, void *data)
 {
-        const struct agent_page *page = data;
+        struct agent_page *page = data;
+        const struct kube_wish wish = {.verb = "get", .path = asker->path};
+        const char *token = kube_access_bearer(asker->authorization);
+        struct reader_question *question;
 
-        return agent_access_ask(page->access, asker, done, waiting);
+        if (!token || !page->access) {
+                if (token)
+                        done(METRICS_UNDECIDED, "the API server, which authorizes readers, is not used", waiting);
+                else
+                        done(METRICS_NOBODY, "a token is needed: Authorization: Bearer ...", waiting);
+                return NULL;
+        }
+        question = xcalloc(1, sizeof(*question));
+        *question = (struct reader_question){.page = page, .done = done, .waiting = waiting};
+        question->asked =
+                kube_access_ask(page->access, &(struct kube_asker){.token = token, .is_suspect = asker->is_suspect},
+                        &wish, 1, on_access_answer, question);
+        return question;
 }
 
-static void cancel_access(void *question, void *data UNUSED)
+static void cancel_access(void *data, void *page UNUSED)
 {
-        agent_access_cancel(question);
+        struct reader_question *question = data;
+
+        kube_access_cancel(question->asked);
+        free(question);
 }
+
+/* ---- the port ---- */
 
 static void page_on_tls_trouble(const struct error *error, void *data UNUSED)
 {
@@ -155,6 +226,7 @@ static void on_page_retry(uv_timer_t *timer)
 static void open_port(struct agent_page *page)
 {
         const struct config *config = agent_plans_config(page->agent->plans);
+        struct kube_client *client = agent_api_client(page->agent->api);
         const struct http_server_tls tls = {
                 .certificate = *config->metrics.tls_certificate ? config->metrics.tls_certificate : NULL,
                 .key = *config->metrics.tls_key ? config->metrics.tls_key : NULL};
@@ -176,8 +248,8 @@ static void open_port(struct agent_page *page)
 
         if (!*options.address)
                 return;
-        if (config->metrics.authorization && !page->access)
-                page->access = agent_access_new(agent_api_client(page->agent->api));
+        if (config->metrics.authorization && client && !page->access)
+                page->access = kube_access_new(client);
         if (metrics_http_new(&page->http, &options, &err) < 0) {
                 LOG_AT(agent_retry_has_failed(&page->retry) ? LOG_DEBUG : LOG_ERROR,
                         "metrics cannot be served, will try again", LOG_ERR(&err));
@@ -219,6 +291,7 @@ void agent_page_close(struct agent_page *page)
 {
         agent_retry_close(&page->retry);
         page->http = metrics_http_close(page->http);
-        page->access = agent_access_close(page->access);
+        if (page->access)
+                kube_access_close(TAKE_PTR(page->access));
         page->pod_labels = node_pod_labels_close(page->pod_labels);
 }

@@ -1,19 +1,21 @@
 #include "agent/plans.h"
 
 #include <malloc.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/cdi.h"
-#include "agent/dra.h"
-#include "agent/labels.h"
 #include "agent/mig.h"
 #include "agent/rollout.h"
+#include "agent/serve.h"
 #include "base/exit_status.h"
 #include "base/log.h"
 #include "node/config/nodeconfig.h"
 #include "node/dra/driver.h"
 #include "node/kubelet/plugins.h"
+#include "node/pages/usage.h"
 #include "node/status/log.h"
+#include "node/status/node_labels.h"
 #include "node/status/report.h"
 
 /* After a plan came into force: by then it is written and reported everywhere. */
@@ -48,9 +50,22 @@ const struct inventory *agent_plans_inventory(const struct agent_plans *plans)
         return plans->current ? plans->current->inventory : NULL;
 }
 
-bool agent_plans_has_report(const struct agent_plans *plans)
+uint64_t agent_plans_hangs_total(const struct agent_plans *plans)
 {
-        return plans->has_report;
+        return plans->hangs_total;
+}
+
+char *agent_plans_find_gpu_problem(const struct agent *agent)
+{
+        struct gpu_hang hangs[GPU_MONITOR_MAX_HANGS];
+        size_t n_hangs = gpu_monitor_hangs(agent->monitor, hangs);
+
+        if (n_hangs > 0)
+                return node_hangs_explain(hangs, n_hangs, gpu_call_now_ms());
+        if (agent->plans->no_events.text[0])
+                return xstrdup(agent->plans->no_events.text);
+        /* In a rolling update the old agent is ended when this one is ready. */
+        return agent->plans->has_report ? NULL : xstrdup("the GPUs are not known yet: NVML has not answered");
 }
 
 char *agent_plans_find_problem(const struct agent_plans *plans)
@@ -151,9 +166,9 @@ void agent_plans_label(struct agent *agent)
         const struct generation *current = plans->current;
 
         if (current && !agent_mig_is_undecided(agent->mig))
-                agent_labels_apply(agent->labels, current->settings->config, current->inventory, current->plan);
+                node_labels_apply(agent->labels, current->settings->config, current->inventory, current->plan);
         if (plans->refused)
-                agent_labels_apply(agent->labels, agent_plans_config(plans), plans->refused, NULL);
+                node_labels_apply(agent->labels, agent_plans_config(plans), plans->refused, NULL);
 }
 
 /* ---- a generation is refused ---- */
@@ -195,12 +210,12 @@ static void refuse_plan(struct agent *agent, struct inventory *inventory, const 
                 agent->stop(agent, EXIT_FAILED);
                 return;
         }
-        node_report_refused(agent->report, err->text);
+        node_report_problem(agent->report, NODE_PLAN_REFUSED, err->text);
         complain(&plans->bad_plan,
                 plans->current ? "change refused, the plan in force stays" : "no plan can be made, will try again",
                 err);
         agent_config_refuse(agent->configs, err);
-        agent_labels_apply(agent->labels, agent_plans_config(plans), inventory, NULL);
+        node_labels_apply(agent->labels, agent_plans_config(plans), inventory, NULL);
         if (plans->current)
                 keep_current(agent, inventory);
         agent_retry_later(&plans->retry, on_plan_retry);
@@ -238,8 +253,8 @@ static void report_plan(struct agent *agent, const struct generation *next)
 
         node_report_plan(agent->report, is_undecided && next->plan->n_resources == 0 ? NULL : next->plan);
         if (!is_undecided)
-                agent_labels_apply(agent->labels, next->settings->config, next->inventory, next->plan);
-        node_report_refused(agent->report, NULL);
+                node_labels_apply(agent->labels, next->settings->config, next->inventory, next->plan);
+        node_report_problem(agent->report, NODE_PLAN_REFUSED, NULL);
 }
 
 static void put_in_force(struct agent *agent, struct generation *next)
@@ -340,7 +355,7 @@ void agent_plans_on_unavailable(const char *reason, void *data)
                 return;
         }
         log_warn("NVML cannot be used, will try again", LOG_STR("reason", reason));
-        node_report_unavailable(agent->report, reason);
+        node_report_problem(agent->report, NODE_UNAVAILABLE, reason);
 }
 
 void agent_plans_on_health(const char *uuid, bool healthy, const char *reason, uint64_t xid UNUSED, void *data)
@@ -349,6 +364,50 @@ void agent_plans_on_health(const char *uuid, bool healthy, const char *reason, u
 
         if (!agent->is_stopping)
                 set_health(agent, uuid, healthy, reason);
+}
+
+/* kubelet has it before the log. */
+void agent_plans_after_health(const char *uuid, bool healthy, const char *reason, uint64_t xid, void *data)
+{
+        struct agent *agent = data;
+
+        if (agent->is_stopping)
+                return;
+        plugins_flush(agent->plugins);
+        node_log_health(uuid, healthy, reason, xid);
+}
+
+void agent_plans_on_unheard(const char *reason, void *data)
+{
+        struct agent *agent = data;
+        struct error err;
+
+        if (reason) {
+                error_raise(&err, ERROR_UNAVAILABLE, "%s", reason);
+                complain(&agent->plans->no_events, "Xid events are not received; the GPUs are probed meanwhile", &err);
+        } else {
+                complaint_settle(&agent->plans->no_events);
+                log_info("health events arrive again");
+        }
+}
+
+void agent_plans_on_hang(const struct gpu_hang *hang, bool has_returned, void *data)
+{
+        struct agent *agent = data;
+
+        if (agent->is_stopping)
+                return;
+        agent->plans->hangs_total += !has_returned;
+        node_hangs_report(hang, has_returned, agent->events);
+}
+
+void agent_plans_on_samples(struct gpu_samples *samples, void *data)
+{
+        struct agent *agent = data;
+        const bool may_ask = !agent->is_stopping && plugins_is_serving(agent->plugins);
+
+        if (node_usage_add(agent->usage, samples, agent->ledger, agent_plans_served(agent->plans), may_ask))
+                dra_driver_read_pods(agent->dra);
 }
 
 /* ---- the configuration ---- */
@@ -375,11 +434,11 @@ int agent_plans_load(struct agent *agent)
 
         if (agent_config_load(agent->configs, &settings, &err) < 0) {
                 complain(&plans->bad_config, "configuration refused, the one in force stays", &err);
-                node_report_config(agent->report, err.text);
+                node_report_problem(agent->report, NODE_CONFIG_REFUSED, err.text);
                 return -1;
         }
         complaint_settle(&plans->bad_config);
-        node_report_config(agent->report, NULL);
+        node_report_problem(agent->report, NODE_CONFIG_REFUSED, NULL);
         warn_of_late_options(plans->settings->config, settings->config);
         settings_unref(plans->settings);
         plans->settings = settings;

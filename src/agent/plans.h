@@ -3,12 +3,14 @@
  * the plugins, DRA, the MIG manager, the node's reports and its labels. If a generation cannot be built, the one in
  * force stays, and building it is tried again. A new configuration makes its plan at once, from the newest inventory.
  *
+ * Other reports of the monitor go to log, events and usage from here.
+ *
  * An agent that does not serve keeps its plan up to date as well, because it may have to serve at once.
  */
 #pragma once
 
 #include "agent/generation.h"
-#include "agent/modules.h"
+#include "agent/agent.h"
 #include "agent/retry.h"
 #include "base/complaint.h"
 #include "gpu/monitor.h"
@@ -22,6 +24,8 @@ struct agent_plans {
         struct complaint bad_config;
         struct complaint bad_plan;
         struct complaint bad_dra;
+        struct complaint no_events; /* of health */
+        uint64_t hangs_total;
         struct agent_retry retry; /* of what was refused: there may be room on the disk by then, or a missing file */
         uv_timer_t tidy;
 };
@@ -41,10 +45,10 @@ const struct generation *agent_plans_current(const struct agent_plans *plans); /
 const struct plan *agent_plans_served(const struct agent_plans *plans);
 /* The newest inventory, even if no plan could be made of it; NULL: none yet. */
 const struct inventory *agent_plans_inventory(const struct agent_plans *plans);
-/* Returns a sentence for /healthz that the caller frees; NULL: no problem. */
+/* Each returns a sentence for /healthz that the caller frees; NULL: no problem. */
 char *agent_plans_find_problem(const struct agent_plans *plans);
-/* The monitor has reported an inventory, or why there is none. */
-bool agent_plans_has_report(const struct agent_plans *plans);
+char *agent_plans_find_gpu_problem(const struct agent *agent);
+uint64_t agent_plans_hangs_total(const struct agent_plans *plans); /* calls into NVML that did not return in time */
 
 /* ---- what changes the plan ---- */
 
@@ -69,4 +73,8 @@ void agent_plans_label(struct agent *agent);
 void agent_plans_on_inventory(struct inventory *inventory, void *data);
 void agent_plans_on_unavailable(const char *reason, void *data);
 void agent_plans_on_health(const char *uuid, bool healthy, const char *reason, uint64_t xid, void *data);
+void agent_plans_after_health(const char *uuid, bool healthy, const char *reason, uint64_t xid, void *data);
+void agent_plans_on_unheard(const char *reason, void *data);
+void agent_plans_on_hang(const struct gpu_hang *hang, bool has_returned, void *data);
+void agent_plans_on_samples(struct gpu_samples *samples, void *data);
 void agent_plans_on_held(void *data);

@@ -4,10 +4,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/plans.h"
 #include "base/file.h"
 #include "base/io/record_file.h"
 #include "base/log.h"
 #include "base/strbuf.h"
+#include "node/events/node_events.h"
+#include "node/ledger/ledger.h"
 
 /*
  * While a change waits, kubelet is asked this often: first every second, for a minute, then less often, because a
@@ -17,16 +20,8 @@
 #define REVIEWS 60U
 #define REVIEW_LATER_MS UINT64_C(10000)
 
-/* One pending change that was reported, to find out what is new. */
-struct reported {
-        char *resource;
-        char *unit;
-        char *from;
-        char *to;
-};
-
 struct agent_rollout {
-        struct agent_rollout_options options;
+        struct agent *agent;
         char *directory; /* of MPS */
         char *record;
         char *recorded; /* the content of the file; NULL: unknown */
@@ -44,7 +39,8 @@ struct agent_rollout {
         bool is_known;
         bool is_reported; /* kubelet has reported once what containers hold */
 
-        struct reported *reported;
+        struct arena reported_arena; /* of the pending changes that were reported, to find out what is new */
+        struct rollout_pending *reported;
         size_t n_reported;
 };
 
@@ -113,11 +109,11 @@ static void rollout_note_promised(struct agent_rollout *rollout, const struct ro
 
 /* ---- reports of pending changes ---- */
 
-static struct reported *rollout_find_reported(
+static struct rollout_pending *rollout_find_reported(
         const struct agent_rollout *rollout, const struct rollout_pending *pending)
 {
         for (size_t i = 0; i < rollout->n_reported; i++) {
-                struct reported *reported = &rollout->reported[i];
+                struct rollout_pending *reported = &rollout->reported[i];
 
                 if (strcmp(reported->resource, pending->resource) == 0 && strcmp(reported->unit, pending->unit) == 0 &&
                         strcmp(reported->to, pending->to) == 0)
@@ -126,35 +122,31 @@ static struct reported *rollout_find_reported(
         return NULL;
 }
 
-static void report_pending(struct agent_rollout *rollout, const struct rollout_pending *pending)
+static void report_pending(const struct agent_rollout *rollout, const struct rollout_pending *pending)
 {
         log_info("change pending", LOG_STR("event", "ChangePending"), LOG_STR("resource", pending->resource),
                 LOG_STR("unit", pending->unit), LOG_STR("from", pending->from), LOG_STR("to", pending->to),
                 LOG_UINT("devices", pending->n_devices), LOG_STR("holders", pending->holders));
-        if (rollout->options.on_reported)
-                rollout->options.on_reported(pending, true, rollout->options.data);
+        node_events_report(rollout->agent->events, NODE_EVENT_CHANGE_PENDING,
+                "%s: %s stays \"%s\" and becomes \"%s\" when its containers have ended: %s", pending->resource,
+                pending->unit, pending->from, pending->to, pending->holders);
 }
 
 /* The wanted plan may have changed since, even back. */
-static void report_over(struct agent_rollout *rollout, const struct reported *reported, const struct plan *plan)
+static void report_over(
+        const struct agent_rollout *rollout, const struct rollout_pending *reported, const struct plan *plan)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const struct rollout_pending over = {.resource = reported->resource,
-                .unit = reported->unit,
-                .to = rollout_say(&arena, plan, reported->resource, reported->unit),
-                .holders = ""};
+        const char *to = rollout_say(&arena, plan, reported->resource, reported->unit);
 
-        if (strcmp(over.to, reported->from) == 0)
-                log_info("change withdrawn", LOG_STR("event", "ChangeCompleted"), LOG_STR("resource", over.resource),
-                        LOG_STR("unit", over.unit), LOG_STR("to", over.to));
-        else
-                log_info("change carried out", LOG_STR("event", "ChangeCompleted"), LOG_STR("resource", over.resource),
-                        LOG_STR("unit", over.unit), LOG_STR("to", over.to));
-        if (rollout->options.on_reported)
-                rollout->options.on_reported(&over, false, rollout->options.data);
+        log_info(strcmp(to, reported->from) == 0 ? "change withdrawn" : "change carried out",
+                LOG_STR("event", "ChangeCompleted"), LOG_STR("resource", reported->resource),
+                LOG_STR("unit", reported->unit), LOG_STR("to", to));
+        node_events_report(rollout->agent->events, NODE_EVENT_CHANGE_COMPLETED, "%s: %s is \"%s\" now",
+                reported->resource, reported->unit, to);
 }
 
-static bool is_pending_still(const struct reported *reported, const struct rollout *next)
+static bool is_pending_still(const struct rollout_pending *reported, const struct rollout *next)
 {
         for (size_t i = 0; i < next->n_pending; i++)
                 if (strcmp(reported->resource, next->pending[i].resource) == 0 &&
@@ -165,13 +157,7 @@ static bool is_pending_still(const struct reported *reported, const struct rollo
 
 static void rollout_forget_reported(struct agent_rollout *rollout)
 {
-        for (size_t i = 0; i < rollout->n_reported; i++) {
-                free(rollout->reported[i].resource);
-                free(rollout->reported[i].unit);
-                free(rollout->reported[i].from);
-                free(rollout->reported[i].to);
-        }
-        free(TAKE_PTR(rollout->reported));
+        arena_done(&rollout->reported_arena);
         rollout->n_reported = 0;
 }
 
@@ -184,13 +170,13 @@ void agent_rollout_report(struct agent_rollout *rollout, const struct rollout *c
                 if (!rollout_find_reported(rollout, &current->pending[i]))
                         report_pending(rollout, &current->pending[i]);
         rollout_forget_reported(rollout);
-        rollout->reported = xcalloc(current->n_pending, sizeof(*rollout->reported));
+        rollout->reported = ARENA_ARRAY(&rollout->reported_arena, struct rollout_pending, current->n_pending);
         for (size_t i = 0; i < current->n_pending; i++)
-                rollout->reported[rollout->n_reported++] =
-                        (struct reported){.resource = xstrdup(current->pending[i].resource),
-                                .unit = xstrdup(current->pending[i].unit),
-                                .from = xstrdup(current->pending[i].from),
-                                .to = xstrdup(current->pending[i].to)};
+                rollout->reported[rollout->n_reported++] = (struct rollout_pending){
+                        .resource = arena_strdup(&rollout->reported_arena, current->pending[i].resource),
+                        .unit = arena_strdup(&rollout->reported_arena, current->pending[i].unit),
+                        .from = arena_strdup(&rollout->reported_arena, current->pending[i].from),
+                        .to = arena_strdup(&rollout->reported_arena, current->pending[i].to)};
 }
 
 /* ---- what can be served now ---- */
@@ -204,7 +190,7 @@ void agent_rollout_report(struct agent_rollout *rollout, const struct rollout *c
 static struct rollout *rollout_without_kubelet_list(
         struct agent_rollout *rollout, const struct plan *wanted, const struct rollout_previous *previous)
 {
-        const char *folder = ledger_list_folder(rollout->options.ledger);
+        const char *folder = ledger_list_folder(rollout->agent->ledger);
 
         if (!rollout->was_unchecked)
                 log_warn("the change takes effect at once, also on units that pods still hold: without kubelet's "
@@ -220,7 +206,7 @@ struct rollout *agent_rollout_make(struct agent_rollout *rollout, const struct p
         _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
         struct rollout_held *held;
         size_t n_held;
-        enum ledger_word word = ledger_held(rollout->options.ledger, &scratch, &held, &n_held);
+        enum ledger_word word = ledger_held(rollout->agent->ledger, &scratch, &held, &n_held);
         struct rollout_previous previous;
         struct rollout *made;
 
@@ -249,7 +235,7 @@ static void on_review(uv_timer_t *timer)
 
         if (++rollout->reviews == REVIEWS)
                 uv_timer_set_repeat(timer, REVIEW_LATER_MS);
-        ledger_ask(rollout->options.ledger);
+        ledger_ask(rollout->agent->ledger);
 }
 
 void agent_rollout_follow(struct agent_rollout *rollout, const struct rollout *next)
@@ -276,20 +262,19 @@ void agent_rollout_serve(struct agent_rollout *rollout, bool is_serving)
 
 /* ---- start and end ---- */
 
-struct agent_rollout *agent_rollout_new(const struct agent_rollout_options *options)
+struct agent_rollout *agent_rollout_new(struct agent *agent)
 {
         struct agent_rollout *rollout = xcalloc(1, sizeof(*rollout));
 
-        rollout->options = *options;
-        rollout->options.mps_directory = NULL;
-        rollout->directory = xstrdup(options->mps_directory);
-        rollout->record = xasprintf("%s/" SHARING_POLICY_FILE, options->mps_directory);
-        record_file_init(&rollout->file, options->loop,
+        rollout->agent = agent;
+        rollout->directory = xstrdup(agent_plans_config(agent->plans)->mps.directory);
+        rollout->record = xasprintf("%s/" SHARING_POLICY_FILE, rollout->directory);
+        record_file_init(&rollout->file, &agent->loop,
                 &(struct record_file_options){.path = rollout->record,
                         .failure = "the record of sharing policies cannot be written, will try again",
                         .write_again = rollout_write_record,
                         .data = rollout});
-        uv_timer_init(options->loop, &rollout->timer);
+        uv_timer_init(&agent->loop, &rollout->timer);
         rollout->timer.data = rollout;
         return rollout;
 }

@@ -9,26 +9,13 @@
  */
 #pragma once
 
-#include <uv.h>
-
-#include "node/ledger/ledger.h"
+#include "agent/agent.h"
 #include "plan/rollout.h"
 
 struct agent_rollout;
 
-struct agent_rollout_options {
-        uv_loop_t *loop;
-        const char *mps_directory; /* as mounted here; need not outlive the call */
-        struct ledger *ledger;     /* it is asked again and again while a change waits */
-        /*
-         * |is_pending|: the change waits now; false: it no longer waits, and |pending->to| is the present sharing of
-         * the unit. For Kubernetes events; the log line is already written.
-         */
-        void (*on_reported)(const struct rollout_pending *pending, bool is_pending, void *data);
-        void *data;
-};
-
-struct agent_rollout *agent_rollout_new(const struct agent_rollout_options *options);
+/* While a change waits, the ledger is asked again and again. */
+struct agent_rollout *agent_rollout_new(struct agent *agent);
 void agent_rollout_close(struct agent_rollout *rollout); /* accepts NULL; freed from the loop */
 
 /*

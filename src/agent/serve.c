@@ -4,82 +4,130 @@
 #include <string.h>
 
 #include "agent/cdi.h"
-#include "agent/dra.h"
-#include "agent/labels.h"
 #include "agent/mig.h"
 #include "agent/plans.h"
 #include "agent/rollout.h"
 #include "base/exit_status.h"
 #include "base/log.h"
+#include "gpu/monitor.h"
 #include "node/config/nodeconfig.h"
 #include "node/dra/driver.h"
+#include "node/kubelet/plugins.h"
+#include "node/ledger/claims.h"
 #include "node/status/api.h"
-#include "node/status/hangs.h"
+#include "node/status/log.h"
+#include "node/status/node_labels.h"
 #include "node/status/report.h"
 
-/* ---- MIG ---- */
+/* ---- DRA ---- */
 
-static void on_mig_wants_pods(void *data)
+static bool has_claims(const struct ledger *ledger, const struct gpu *gpu)
 {
-        const struct agent *agent = data;
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct ledger_claim_state *states;
+        size_t count = ledger_claims(ledger, &arena, &states);
 
-        dra_driver_read_pods(agent->dra);
+        for (size_t i = 0; i < count; i++)
+                for (size_t j = 0; j < states[i].claim->n_devices; j++)
+                        if (gpu_has_unit(gpu, states[i].claim->devices[j].unit))
+                                return true;
+        return false;
 }
 
-static void keep_nvml_closed(bool is_closed, void *data)
+void agent_dra_mark(const struct agent *agent, struct inventory *inventory)
 {
-        const struct agent *agent = data;
-
-        if (is_closed)
-                gpu_monitor_pause(agent->monitor);
-        else
-                gpu_monitor_resume(agent->monitor);
+        for (size_t i = 0; i < inventory->n_gpus; i++)
+                inventory->gpus[i].is_claimed = has_claims(agent->ledger, &inventory->gpus[i]) ||
+                                                dra_driver_has_made(agent->dra, inventory->gpus[i].uuid);
 }
 
-static bool is_nvml_closed(void *data)
+/*
+ * A claim has ended. If it was the last one of a GPU that the configuration gives to the device plugin, a new inventory
+ * makes a plan with that GPU.
+ */
+static void dra_on_released(void *data)
 {
         const struct agent *agent = data;
+        const struct generation *current = agent_plans_current(agent->plans);
+        const struct plan *plan = current ? current->plan : NULL;
 
-        return gpu_monitor_is_paused(agent->monitor) && dra_driver_has_closed_nvml(agent->dra);
+        for (size_t i = 0; plan && i < plan->inventory->n_gpus; i++) {
+                const struct gpu *gpu = &plan->inventory->gpus[i];
+
+                if (gpu->is_claimed && !plan_is_for_dra(plan->config, plan->inventory, gpu) &&
+                        !has_claims(agent->ledger, gpu)) {
+                        gpu_monitor_rescan(agent->monitor);
+                        return;
+                }
+        }
 }
 
-static void on_mig_rescan(void *data)
+/* MIG devices were made or changed. */
+static void on_rescan(void *data)
 {
         const struct agent *agent = data;
 
         gpu_monitor_rescan(agent->monitor);
 }
 
-/* Before the first plan is served: what an unfinished change has withdrawn is not in it. */
-static void begin_mig(struct agent_serving *serving)
+static void on_offer(const struct dra_layout *layout, void *data)
 {
-        struct agent *agent = serving->agent;
-        const struct agent_mig_options options = {
+        const struct agent *agent = data;
+
+        node_report_problem(agent->report, NODE_OFFER_REDUCED, layout->one_form);
+}
+
+static void on_specifications_wanted(void *data)
+{
+        const struct agent *agent = data;
+
+        agent_cdi_repair(agent->cdi);
+}
+
+void agent_dra_begin(struct agent *agent, const struct config *config, struct complaint *complaint)
+{
+        const struct dra_driver_options options = {
                 .loop = &agent->loop,
-                .config = agent_plans_config(agent->plans),
                 .client = agent_api_client(agent->api),
-                .watch = agent->watch,
-                .events = agent->events,
                 .ledger = agent->ledger,
-                .on_withdrawn = agent_plans_make_again,
-                .wants_pods = on_mig_wants_pods,
-                .keep_closed = keep_nvml_closed,
-                .is_closed = is_nvml_closed,
-                .rescan = on_mig_rescan,
+                .health = &agent->health,
+                .cdi_files = agent_cdi_files(agent->cdi),
+                .config = config,
+                .repair_cdi = on_specifications_wanted,
+                .on_released = dra_on_released,
+                .rescan = on_rescan,
+                .on_offer = on_offer,
                 .data = agent,
         };
         struct error err;
 
-        if (!options.config->mig.manager)
+        if (agent->dra || !plugins_is_serving(agent->plugins) || !dra_driver_is_needed(config))
                 return;
-        if (!options.client) {
+        if (!options.client)
                 error_raise(
-                        &err, ERROR_UNAVAILABLE, "mig.manager: needs the API server and the node's name (NODE_NAME)");
-                complain(&serving->no_mig, "the MIG geometry stays as it is", &err);
+                        &err, ERROR_UNAVAILABLE, "dra.enabled: needs the API server and the node's name (NODE_NAME)");
+        else if (dra_driver_new(&agent->dra, &options, &err) == 0)
+                complaint_settle(complaint);
+        if (!agent->dra)
+                complain(complaint, "the DRA driver is not running, will try again with the next plan", &err);
+}
+
+/* ---- MIG ---- */
+
+/* Before the first plan is served: what an unfinished change has withdrawn is not in it. */
+static void begin_mig(struct agent_serving *serving)
+{
+        struct agent *agent = serving->agent;
+        struct error err;
+
+        if (!agent_plans_config(agent->plans)->mig.manager)
+                return;
+        if (agent_api_client(agent->api)) {
+                agent->mig = agent_mig_new(agent);
                 return;
         }
-        agent->mig = agent_mig_new(&options);
-        agent_mig_begin(agent->mig);
+        error_raise(&err, ERROR_UNAVAILABLE, "mig.manager: needs the API server and the node's name (NODE_NAME)");
+        complain(&serving->no_mig, "the MIG geometry stays as it is", &err);
 }
 
 /* ---- begin and end ---- */
@@ -112,7 +160,7 @@ void agent_serving_begin(struct agent_serving *serving)
         agent_plans_serve(agent);
         agent_config_serve(agent->configs, true);
         node_report_serve(agent->report, true);
-        agent->labels = agent_labels_new(&agent->loop, agent_api_client(agent->api), agent->watch, config);
+        agent->labels = node_labels_new(&agent->loop, agent_api_client(agent->api), agent->watch, config);
         agent_plans_label(agent);
 }
 
@@ -126,7 +174,7 @@ static void serve_give_way(struct agent *agent)
         ledger_leave(agent->ledger);
         agent_config_serve(agent->configs, false);
         node_report_serve(agent->report, false);
-        agent->labels = agent_labels_close(agent->labels);
+        agent->labels = node_labels_close(agent->labels);
         agent_cdi_serve(agent->cdi, false);
 }
 

@@ -4,9 +4,11 @@
  */
 #pragma once
 
-#include "agent/modules.h"
+#include "agent/agent.h"
 #include "base/complaint.h"
 #include "base/io/keeper.h"
+#include "config/config.h"
+#include "gpu/inventory.h"
 
 struct agent_serving {
         struct agent *agent;
@@ -19,6 +21,15 @@ void agent_serving_begin(struct agent_serving *serving);
 uint64_t agent_serving_crashes(const struct agent_serving *serving);
 /* Returns a sentence for /healthz that the caller frees; NULL: no problem. */
 char *agent_serving_find_problem(const struct agent_serving *serving);
+
+/*
+ * Starts the DRA driver where it is configured, not running, and this agent serves. To be called before the ledger has the
+ * plan, because the driver reports to the ledger which claims are prepared. |complaint| says why it does not run.
+ */
+void agent_dra_begin(struct agent *agent, const struct config *config, struct complaint *complaint);
+
+/* Marks the GPUs that claims hold: the plan leaves these to DRA, even if the device plugin is to have them now. */
+void agent_dra_mark(const struct agent *agent, struct inventory *inventory);
 
 /* Callbacks of the plugins; |data| is the object. */
 void agent_serving_changed(bool is_serving, void *data);

@@ -1,4 +1,4 @@
-#include "agent/usage_metrics.h"
+#include "agent/metrics.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -81,27 +81,19 @@ static const struct gpu_family gpu_families[] = {
         {"warpshare_gpu_nvlink_errors_total", NULL, EXPOSITION_COUNTER, GPU_NVLINK_ECC, 1, "type", "ecc"},
 };
 
-/* "3", or "3:1" of a MIG device; "": it is not in the inventory. */
-struct unit_index {
-        char text[24];
-};
+#define INDEX_SIZE 24U
 
-static struct unit_index index_of(const struct inventory *inventory, const char *uuid)
+/* "3", or "3:1" of a MIG device, in |text|; NULL: it is not in the inventory. */
+static const char *index_of(const struct node_usage_view *view, const char *uuid, char text[INDEX_SIZE])
 {
         const struct mig_device *mig = NULL;
-        const struct gpu *gpu = inventory ? inventory_find_unit(inventory, uuid, &mig) : NULL;
-        struct unit_index index = {""};
+        const struct gpu *gpu = view->inventory ? inventory_find_unit(view->inventory, uuid, &mig) : NULL;
 
         if (gpu && mig)
-                snprintf(index.text, sizeof(index.text), "%u:%u", gpu->index, mig->index);
+                snprintf(text, INDEX_SIZE, "%u:%u", gpu->index, mig->index);
         else if (gpu)
-                snprintf(index.text, sizeof(index.text), "%u", gpu->index);
-        return index;
-}
-
-static const char *usage_metrics_or_null(const struct unit_index *index)
-{
-        return *index->text ? index->text : NULL;
+                snprintf(text, INDEX_SIZE, "%u", gpu->index);
+        return gpu ? text : NULL;
 }
 
 static void put_gpus(struct exposition *to, const struct node_usage_view *view)
@@ -113,11 +105,12 @@ static void put_gpus(struct exposition *to, const struct node_usage_view *view)
                         exposition_family(to, family->name, family->type, family->help);
                 for (size_t j = 0; j < view->samples->n_units; j++) {
                         const struct gpu_sample *unit = &view->samples->units[j];
-                        const struct unit_index index = index_of(view->inventory, unit->uuid);
+                        char text[INDEX_SIZE];
+                        const char *index = index_of(view, unit->uuid, text);
 
                         if (!unit->is_mig && unit->values[family->value] != GPU_VALUE_UNKNOWN)
                                 exposition_sample(to,
-                                        EXPOSITION_LABELS({"gpu", unit->uuid}, {"index", usage_metrics_or_null(&index)},
+                                        EXPOSITION_LABELS({"gpu", unit->uuid}, {"index", index},
                                                 {family->label ? family->label : "", family->label_value}),
                                         (double)unit->values[family->value] * family->scale);
                 }
@@ -145,25 +138,25 @@ static void put_clock_reasons(struct exposition *to, const struct node_usage_vie
                 "1 if this is a reason for the present clock, else 0.");
         for (size_t i = 0; i < view->samples->n_units; i++) {
                 const struct gpu_sample *unit = &view->samples->units[i];
-                const struct unit_index index = index_of(view->inventory, unit->uuid);
+                char text[INDEX_SIZE];
+                const char *index = index_of(view, unit->uuid, text);
                 const uint64_t bits = unit->values[GPU_CLOCK_REASONS];
 
                 for (size_t j = 0; !unit->is_mig && bits != GPU_VALUE_UNKNOWN && j < ARRAY_SIZE(reasons); j++)
                         exposition_sample(to,
-                                EXPOSITION_LABELS({"gpu", unit->uuid}, {"index", usage_metrics_or_null(&index)},
-                                        {"reason", reasons[j].name}),
+                                EXPOSITION_LABELS({"gpu", unit->uuid}, {"index", index}, {"reason", reasons[j].name}),
                                 bits & reasons[j].bit ? 1 : 0);
         }
 }
 
 static void put_xid(struct exposition *to, const struct node_usage_view *view, const struct gpu_xid *xid, double value)
 {
-        const struct unit_index index = index_of(view->inventory, xid->gpu);
+        char text[INDEX_SIZE];
+        const char *index = index_of(view, xid->gpu, text);
         char number[24];
 
         snprintf(number, sizeof(number), "%" PRIu64, xid->xid);
-        exposition_sample(to,
-                EXPOSITION_LABELS({"gpu", xid->gpu}, {"index", usage_metrics_or_null(&index)}, {"xid", number}), value);
+        exposition_sample(to, EXPOSITION_LABELS({"gpu", xid->gpu}, {"index", index}, {"xid", number}), value);
 }
 
 static void usage_metrics_put_xids(struct exposition *to, const struct node_usage_view *view)
@@ -197,12 +190,11 @@ static void put_unit_values(struct exposition *to, const struct node_usage_view 
                 exposition_family(to, families[i].name, EXPOSITION_GAUGE, families[i].help);
                 for (size_t j = 0; j < view->samples->n_units; j++) {
                         const struct gpu_sample *unit = &view->samples->units[j];
-                        const struct unit_index index = index_of(view->inventory, unit->uuid);
+                        char text[INDEX_SIZE];
+                        const char *index = index_of(view, unit->uuid, text);
 
                         if (unit->values[families[i].value] != GPU_VALUE_UNKNOWN)
-                                exposition_sample(to,
-                                        EXPOSITION_LABELS(
-                                                {"unit", unit->uuid}, {"index", usage_metrics_or_null(&index)}),
+                                exposition_sample(to, EXPOSITION_LABELS({"unit", unit->uuid}, {"index", index}),
                                         (double)unit->values[families[i].value]);
                 }
         }
@@ -215,7 +207,8 @@ static void put_others(struct exposition *to, const struct node_usage_view *view
                 "that is not visible here) or unattributed (in use beyond the known processes).");
         for (size_t i = 0; i < view->samples->n_units; i++) {
                 const struct gpu_sample *unit = &view->samples->units[i];
-                const struct unit_index index = index_of(view->inventory, unit->uuid);
+                char text[INDEX_SIZE];
+                const char *index = index_of(view, unit->uuid, text);
 
                 for (size_t j = 0; unit->has_processes && j < view->n_shares; j++) {
                         const struct usage_share *share = &view->shares[j];
@@ -223,67 +216,58 @@ static void put_others(struct exposition *to, const struct node_usage_view *view
                         if (share->kind != USAGE_POD && share->n_processes && share->memory != GPU_VALUE_UNKNOWN &&
                                 strcmp(share->unit, unit->uuid) == 0)
                                 exposition_sample(to,
-                                        EXPOSITION_LABELS({"unit", unit->uuid},
-                                                {"index", usage_metrics_or_null(&index)},
+                                        EXPOSITION_LABELS({"unit", unit->uuid}, {"index", index},
                                                 {"by", usage_kind_name(share->kind)}),
                                         (double)share->memory);
                 }
                 if (usage_unattributed(unit) != GPU_VALUE_UNKNOWN)
                         exposition_sample(to,
-                                EXPOSITION_LABELS({"unit", unit->uuid}, {"index", usage_metrics_or_null(&index)},
-                                        {"by", "unattributed"}),
+                                EXPOSITION_LABELS({"unit", unit->uuid}, {"index", index}, {"by", "unattributed"}),
                                 (double)usage_unattributed(unit));
         }
 }
 
 /* ---- containers ---- */
 
-/* Unknown: negative. */
-static double row_replicas(const struct usage_row *row)
-{
-        return row->replicas ? (double)row->replicas : -1;
-}
+enum row_value {
+        ROW_REPLICAS,
+        ROW_LIMIT,
+        ROW_THREADS,
+        ROW_MEMORY,
+        ROW_PEAK,
+        ROW_SM,
+        ROW_SECONDS,
+        ROW_SM_SECONDS,
+        ROW_ENERGY,
+};
 
-static double row_limit(const struct usage_row *row)
+/* Negative: unknown. */
+static double row_value(const struct usage_row *row, enum row_value value)
 {
-        return row->limit ? (double)row->limit : -1;
-}
+        static const struct usage_share none = {.sm_percent = GPU_PERCENT_UNKNOWN, .sm_seconds = -1, .energy = -1};
+        const struct usage_share *share = row->share ? row->share : &none;
 
-static double row_threads(const struct usage_row *row)
-{
-        return row->threads_permille && row->threads_permille < 1000 ? row->threads_permille / 1000.0 : -1;
-}
-
-static double row_memory(const struct usage_row *row)
-{
-        if (!row->share)
-                return 0;
-        return row->share->memory == GPU_VALUE_UNKNOWN ? -1 : (double)row->share->memory;
-}
-
-static double row_peak(const struct usage_row *row)
-{
-        return row->share ? (double)row->share->memory_peak : 0;
-}
-
-static double row_sm(const struct usage_row *row)
-{
-        return !row->share || row->share->sm_percent == GPU_PERCENT_UNKNOWN ? -1 : row->share->sm_percent / 100.0;
-}
-
-static double row_seconds(const struct usage_row *row)
-{
-        return row->share ? row->share->seconds : 0;
-}
-
-static double row_sm_seconds(const struct usage_row *row)
-{
-        return row->share ? row->share->sm_seconds : -1;
-}
-
-static double row_energy(const struct usage_row *row)
-{
-        return row->share ? row->share->energy : -1;
+        switch (value) {
+        case ROW_REPLICAS:
+                return row->replicas ? (double)row->replicas : -1;
+        case ROW_LIMIT:
+                return row->limit ? (double)row->limit : -1;
+        case ROW_THREADS:
+                return row->threads_permille && row->threads_permille < 1000 ? row->threads_permille / 1000.0 : -1;
+        case ROW_MEMORY:
+                return share->memory == GPU_VALUE_UNKNOWN ? -1 : (double)share->memory;
+        case ROW_PEAK:
+                return (double)share->memory_peak;
+        case ROW_SM:
+                return share->sm_percent == GPU_PERCENT_UNKNOWN ? -1 : share->sm_percent / 100.0;
+        case ROW_SECONDS:
+                return share->seconds;
+        case ROW_SM_SECONDS:
+                return share->sm_seconds;
+        case ROW_ENERGY:
+                return share->energy;
+        }
+        return -1;
 }
 
 /* The source of a value; a row whose source is unavailable gets no sample. */
@@ -301,47 +285,30 @@ static const struct {
         const char *help;
         enum exposition_type type;
         enum row_source source;
-        double (*value)(const struct usage_row *row);
+        enum row_value value;
 } row_families[] = {
-        {"warpshare_container_replicas", "Replicas that it holds.", EXPOSITION_GAUGE, ROW_GRANTED, row_replicas},
+        {"warpshare_container_replicas", "Replicas that it holds.", EXPOSITION_GAUGE, ROW_GRANTED, ROW_REPLICAS},
         {"warpshare_container_memory_limit_bytes", "Memory of the unit that it may use; absent without a limit.",
-                EXPOSITION_GAUGE, ROW_GRANTED, row_limit},
+                EXPOSITION_GAUGE, ROW_GRANTED, ROW_LIMIT},
         {"warpshare_container_active_thread_ratio",
                 "Part of the unit's threads that it may use, from 0 to 1; absent without a limit.", EXPOSITION_GAUGE,
-                ROW_GRANTED, row_threads},
+                ROW_GRANTED, ROW_THREADS},
         {"warpshare_container_memory_used_bytes", "Memory of the unit that its processes use.", EXPOSITION_GAUGE,
-                ROW_READING_OR_0, row_memory},
+                ROW_READING_OR_0, ROW_MEMORY},
         {"warpshare_container_memory_peak_bytes", "The most memory that its processes used within the last hour.",
-                EXPOSITION_GAUGE, ROW_KEPT_OR_0, row_peak},
+                EXPOSITION_GAUGE, ROW_KEPT_OR_0, ROW_PEAK},
         {"warpshare_container_sm_ratio",
                 "Activity of its processes on the unit's SMs, from 0 to 1; absent where the driver does not say.",
-                EXPOSITION_GAUGE, ROW_READING, row_sm},
+                EXPOSITION_GAUGE, ROW_READING, ROW_SM},
         {"warpshare_container_gpu_seconds_total", "Time for which it has had processes on the unit.",
-                EXPOSITION_COUNTER, ROW_KEPT_OR_0, row_seconds},
+                EXPOSITION_COUNTER, ROW_KEPT_OR_0, ROW_SECONDS},
         {"warpshare_container_sm_seconds_total",
                 "That time, each moment multiplied by the activity on the SMs; absent where the driver does not say.",
-                EXPOSITION_COUNTER, ROW_KEPT, row_sm_seconds},
+                EXPOSITION_COUNTER, ROW_KEPT, ROW_SM_SECONDS},
         {"warpshare_container_energy_estimated_joules_total",
                 "An estimate: energy above the unit's least power, divided by activity on the SMs.", EXPOSITION_COUNTER,
-                ROW_KEPT, row_energy},
+                ROW_KEPT, ROW_ENERGY},
 };
-
-static const struct gpu_sample *usage_metrics_find_sample(const struct gpu_samples *samples, const char *uuid)
-{
-        for (size_t i = 0; i < samples->n_units; i++)
-                if (strcmp(samples->units[i].uuid, uuid) == 0)
-                        return &samples->units[i];
-        return NULL;
-}
-
-static bool usage_metrics_has_hidden(const struct node_usage_view *view, const char *uuid)
-{
-        for (size_t i = 0; i < view->n_shares; i++)
-                if (view->shares[i].kind == USAGE_HIDDEN && view->shares[i].n_processes &&
-                        strcmp(view->shares[i].unit, uuid) == 0)
-                        return true;
-        return false;
-}
 
 #define ROW_LABELS ((size_t)9)
 
@@ -357,7 +324,7 @@ static void put_names(struct exposition *to, const struct node_usage_view *view)
                         {"unit", *row->unit ? row->unit : NULL}, {"resource", row->resource},
                         {"namespace", row->pod_namespace}, {"pod", row->pod}, {"container", row->container},
                         {"claim", row->claim}, {"pod_uid", row->pod ? NULL : row->pod_uid},
-                        {"tier", row_limit(row) > 0 || row_threads(row) > 0 ? row->tier : NULL}};
+                        {"tier", row_value(row, ROW_LIMIT) > 0 || row_value(row, ROW_THREADS) > 0 ? row->tier : NULL}};
                 const char *const *names = node_pod_labels_names(view->labels);
                 const char *const *values = node_pod_labels_find(view->labels, row->pod_namespace, row->pod);
 
@@ -393,13 +360,13 @@ static void put_rows(struct exposition *to, const struct node_usage_view *view)
                 exposition_family(to, row_families[i].name, row_families[i].type, row_families[i].help);
                 for (size_t j = 0; j < view->n_rows; j++) {
                         const struct usage_row *row = &view->rows[j];
-                        const double value = row_families[i].value(row);
+                        const double value = row_value(row, row_families[i].value);
 
                         if (view->samples && (j == 0 || strcmp(row->unit, view->rows[j - 1].unit) != 0)) {
-                                const struct gpu_sample *sample = usage_metrics_find_sample(view->samples, row->unit);
+                                const struct gpu_sample *sample = node_usage_find_sample(view, row->unit);
 
                                 unit.is_listed = sample && sample->has_processes;
-                                unit.has_hidden = usage_metrics_has_hidden(view, row->unit);
+                                unit.has_hidden = node_usage_has_hidden(view, row->unit);
                         }
                         if (value >= 0 && may_say(row_families[i].source, row, &unit))
                                 exposition_sample(to, EXPOSITION_LABELS({"share", row->id}), value);

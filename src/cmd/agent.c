@@ -11,7 +11,7 @@
 #include "cmd/commands.h"
 #include "config/config.h"
 #include "base/io/signals.h"
-#include "node/config/folder.h"
+#include "node/config/source.h"
 
 #define LARGE 65536 /* bytes: what is larger has pages of its own, which go back to the kernel with it */
 

@@ -7,8 +7,7 @@
 
 #include "node/status/read.h"
 #include "cmd/commands.h"
-#include "node/status/labels_make.h"
-#include "node/status/labels_remove.h"
+#include "node/status/node_labels.h"
 
 enum { OUTPUT, REMOVE, DRY_RUN, NAMESPACE };
 
@@ -77,7 +76,7 @@ static int labels_show(const struct config *config, const char *output, struct e
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         _cleanup_(inventory_freep) struct inventory *inventory = NULL;
         struct labels_warnings warnings = {0};
-        struct labels_source source = {.config = config};
+        struct labels_input input = {.config = config};
         struct plan *plan = NULL;
         struct labels labels;
 
@@ -89,10 +88,9 @@ static int labels_show(const struct config *config, const char *output, struct e
                         return -1;
                 command_warn(err->text, NULL);
         }
-        source.inventory = inventory;
-        source.plan = plan;
-        source.machine_file = config->discovery_flags.machine_type_file;
-        labels_make(&labels, &arena, &source, &warnings);
+        input.inventory = inventory;
+        input.plan = plan;
+        labels_make(&labels, &arena, input, config->discovery_flags.machine_type_file, &warnings);
         labels_warnings_done(&warnings);
         labels_print_as(&labels, output);
         if (plan)

@@ -350,7 +350,7 @@ struct config_node {
         const char *kubeconfig;  /* "": the pod's service account */
         const char *condition;   /* its type; "": none */
         const char *taint;       /* config/kube_name.h; "": none */
-        bool config_annotations; /* the node says which configuration is in force: node/config/report.h */
+        bool config_annotations; /* the node says which configuration is in force: node/config/outcome.h */
         enum events_about events;
         enum labels_output labels_output;
         const char *labels_file;

@@ -8,7 +8,6 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "mig/profile_text.h"
-#include "mig/users.h"
 #include "mig/view.h"
 
 /* A change under way. */
@@ -470,7 +469,7 @@ static void take_reboot(struct mig_record *record, const char *boot_id)
         }
 }
 
-static int change_resume(struct mig_change *change, bool undoes, enum mig_change_end *ret, struct error *err)
+int mig_change_resume(struct mig_change *change, bool undoes, enum mig_change_end *ret, struct error *err)
 {
         struct mig_record record;
         const struct work work = {.change = change, .record = &record, .err = err};
@@ -486,16 +485,6 @@ static int change_resume(struct mig_change *change, bool undoes, enum mig_change
         change_report(&work, "%s the change to '%s' that was interrupted",
                 record.goal == MIG_RECORD_AFTER ? "resuming" : "undoing", record.config);
         return change_run(&work, ret);
-}
-
-int mig_change_resume(struct mig_change *change, enum mig_change_end *ret, struct error *err)
-{
-        return change_resume(change, false, ret, err);
-}
-
-int mig_change_undo(struct mig_change *change, enum mig_change_end *ret, struct error *err)
-{
-        return change_resume(change, true, ret, err);
 }
 
 static int check_plan(const struct work *work, const struct mig_plan *plan)

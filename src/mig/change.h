@@ -58,13 +58,10 @@ enum mig_change_end {
 bool mig_change_is_recorded(const char *directory);
 
 /*
- * Finishes what the record says, or undoes it. -1: it could not be finished and is undone; or it could be neither, then
+ * Finishes what the record says, or undoes it; with |undoes| also where it waits for a reboot. -1: it could not be finished and is undone; or it could be neither, then
  * the error says so and the record stays.
  */
-int mig_change_resume(struct mig_change *change, enum mig_change_end *ret, struct error *err) MUST_USE;
-
-/* Undoes what the record says, where it waits for a reboot, too. */
-int mig_change_undo(struct mig_change *change, enum mig_change_end *ret, struct error *err) MUST_USE;
+int mig_change_resume(struct mig_change *change, bool undoes, enum mig_change_end *ret, struct error *err) MUST_USE;
 
 /*
  * Carries out |plan|, which fits and was made of what change->nvml reads, with no record left. |config| is its name.

@@ -189,14 +189,6 @@ int mig_checkpoint_read(struct mig_checkpoint *ret, struct arena *arena, const c
 
 /* ---- what restoring changes ---- */
 
-/* One GPU in the making: lists with room for all. */
-struct restore {
-        struct mig_plan_gpu *plan;
-        const struct mig_gpu_instance **stays;
-        const struct mig_gpu_instance **goes;
-        struct mig_plan_made *made;
-};
-
 static const struct mig_gpu_profile *find_profile(const struct mig_node_gpu *gpu, unsigned int index)
 {
         for (size_t i = 0; i < gpu->geometry.n_profiles; i++)
@@ -223,7 +215,7 @@ static bool checkpoint_is_at(const struct mig_gpu_instance *instance, const stru
 }
 
 static bool checkpoint_is_in(
-        const struct mig_gpu_instance *const *list, size_t count, const struct mig_gpu_instance *instance)
+        const struct mig_gpu_instance **list, size_t count, const struct mig_gpu_instance *instance)
 {
         for (size_t i = 0; i < count; i++)
                 if (list[i] == instance)
@@ -253,9 +245,9 @@ static int read_shape(
         return sum <= profile->slices ? 0 : -1;
 }
 
-static int restore_instance(struct restore *restore, const struct mig_checkpoint_instance *wanted, struct error *err)
+static int restore_instance(struct mig_plan_gpu *plan, const struct mig_checkpoint_instance *wanted, struct error *err)
 {
-        const struct mig_node_gpu *gpu = restore->plan->gpu;
+        const struct mig_node_gpu *gpu = plan->gpu;
         const struct mig_gpu_profile *profile = find_profile(gpu, wanted->profile);
         struct mig_shape shape;
 
@@ -276,29 +268,26 @@ static int restore_instance(struct restore *restore, const struct mig_checkpoint
                 const struct mig_gpu_instance *instance = &gpu->geometry.instances[i];
 
                 if (!checkpoint_is_at(instance, profile, &wanted->placement, &shape) ||
-                        checkpoint_is_in(restore->stays, restore->plan->n_stays, instance))
+                        checkpoint_is_in(plan->stays, plan->n_stays, instance))
                         continue;
-                restore->stays[restore->plan->n_stays++] = instance;
+                plan->stays[plan->n_stays++] = instance;
                 return 0;
         }
-        restore->made[restore->plan->n_made++] = (struct mig_plan_made){.profile = profile->name,
+        plan->made[plan->n_made++] = (struct mig_plan_made){.profile = profile->name,
                 .start = wanted->placement.start,
                 .size = wanted->placement.size,
                 .shape = shape};
         return 0;
 }
 
-static int restore_gpu(struct restore *restore, struct arena *arena, const struct mig_checkpoint_gpu *wanted,
+static int restore_gpu(struct mig_plan_gpu *plan, struct mig_wanted *of_plan, const struct mig_checkpoint_gpu *wanted,
         bool is_mode_only, struct error *err)
 {
-        struct mig_plan_gpu *plan = restore->plan;
         const struct mig_geometry *geometry = &plan->gpu->geometry;
-        struct mig_wanted *of_plan = ARENA_NEW(arena, struct mig_wanted);
         const bool is_enabled = wanted && wanted->mode == 1;
 
-        plan->wanted = of_plan;
         if (!wanted || (is_mode_only && geometry->is_enabled == is_enabled)) {
-                mig_plan_keep_all(plan, arena);
+                mig_plan_keep_all(plan);
                 return 0;
         }
         if (plan->gpu->problem)
@@ -307,11 +296,11 @@ static int restore_gpu(struct restore *restore, struct arena *arena, const struc
                 return error_set(err, ERROR_UNSUPPORTED, "GPU %s has no MIG", plan->gpu->uuid);
         *of_plan = (struct mig_wanted){.is_named = true, .is_enabled = is_enabled};
         for (size_t i = 0; i < wanted->n_instances && is_enabled && !is_mode_only; i++)
-                if (restore_instance(restore, &wanted->instances[i], err) < 0)
+                if (restore_instance(plan, &wanted->instances[i], err) < 0)
                         return -1;
         for (size_t i = 0; i < geometry->n_instances; i++)
-                if (!checkpoint_is_in(restore->stays, plan->n_stays, &geometry->instances[i]))
-                        restore->goes[plan->n_goes++] = &geometry->instances[i];
+                if (!checkpoint_is_in(plan->stays, plan->n_stays, &geometry->instances[i]))
+                        plan->goes[plan->n_goes++] = &geometry->instances[i];
         mig_plan_settle(plan);
         return 0;
 }
@@ -349,22 +338,12 @@ int mig_checkpoint_plan(struct mig_plan *ret, struct arena *arena, const struct 
         if (checkpoint_check_gpus(node, checkpoint, err) < 0)
                 return -1;
         for (size_t i = 0; i < node->n_gpus; i++) {
-                const size_t present = node->gpus[i].geometry.n_instances;
                 const struct mig_checkpoint_gpu *wanted = checkpoint_find_wanted(checkpoint, node->gpus[i].uuid);
-                struct restore restore = {
-                        .plan = &gpus[i],
-                        .stays = ARENA_ARRAY(arena, const struct mig_gpu_instance *, present),
-                        .goes = ARENA_ARRAY(arena, const struct mig_gpu_instance *, present),
-                        .made = ARENA_ARRAY(arena, struct mig_plan_made, wanted ? wanted->n_instances : 0),
-                };
+                struct mig_wanted *of_plan = ARENA_NEW(arena, struct mig_wanted);
 
-                gpus[i].gpu = &node->gpus[i];
-                if (restore_gpu(&restore, arena, wanted, is_mode_only, err) < 0)
+                mig_plan_init(&gpus[i], arena, &node->gpus[i], of_plan, wanted ? wanted->n_instances : 0);
+                if (restore_gpu(&gpus[i], of_plan, wanted, is_mode_only, err) < 0)
                         return -1;
-                if (!gpus[i].stays)
-                        gpus[i].stays = restore.stays;
-                gpus[i].goes = restore.goes;
-                gpus[i].made = restore.made;
                 plan.changes = plan.changes || gpus[i].changes;
         }
         *ret = plan;

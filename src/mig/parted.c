@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "base/data/tree.h"
 #include "mig/profile_text.h"
-#include "mig/shape.h"
+#include "mig/geometry.h"
 
 #define NAMES_SIZE 200U /* of those that a message lists */
 #define NVIDIA 0x10DEU

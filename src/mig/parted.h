@@ -20,7 +20,7 @@
  * ignored. The same structs are used for configurations that are generated and written.
  *
  * A profile may have any of the names that drivers give it (mig/profile_text.h). "1c.3g.20gb" is a compute instance
- * that has not all of its GPU instance: mig/shape.h says which share one.
+ * that has not all of its GPU instance: mig/geometry.h says which share one.
  *
  * Errors name the file, the line, the key and the value: "config '/etc/mig.yaml' line 4: mig-configs.mixed[0].devices:
  * …".
@@ -36,7 +36,6 @@
 #include "base/strbuf.h"
 #include "base/data/yaml.h"
 #include "mig/node.h"
-#include "mig/wanted.h"
 
 #define MIG_PARTED_FILE_LIMIT ((size_t)1024 * 1024)
 #define MIG_PARTED_MAX_CONFIGS ((size_t)1024)
@@ -67,7 +66,7 @@ struct mig_parted_entry {
 
 struct mig_parted_config {
         const char *name;
-        const struct mig_parted_entry *entries;
+        struct mig_parted_entry *entries;
         size_t n_entries;
         const char *problem; /* why it cannot be used, and is without entries; NULL: it can */
 };

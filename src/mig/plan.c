@@ -224,14 +224,20 @@ static const char *plan_explain(const struct problem *problem)
 
 /* ---- one GPU ---- */
 
-static void plan_let_go(struct mig_plan_gpu *plan, struct arena *arena, const struct mig_gpu_instance *const *known,
-        size_t n_known, const struct geometry_change *change)
+void mig_plan_init(struct mig_plan_gpu *ret, struct arena *arena, const struct mig_node_gpu *gpu,
+        const struct mig_wanted *wanted, size_t n_made)
+{
+        *ret = (struct mig_plan_gpu){.gpu = gpu,
+                .wanted = wanted,
+                .stays = ARENA_ARRAY(arena, const struct mig_gpu_instance *, gpu->geometry.n_instances),
+                .goes = ARENA_ARRAY(arena, const struct mig_gpu_instance *, gpu->geometry.n_instances),
+                .made = ARENA_ARRAY(arena, struct mig_plan_made, n_made)};
+}
+
+static void plan_let_go(struct mig_plan_gpu *plan, const struct mig_gpu_instance *const *known, size_t n_known,
+        const struct geometry_change *change)
 {
         const struct mig_geometry *geometry = &plan->gpu->geometry;
-        const struct mig_gpu_instance **stays =
-                ARENA_ARRAY(arena, const struct mig_gpu_instance *, geometry->n_instances);
-        const struct mig_gpu_instance **goes =
-                ARENA_ARRAY(arena, const struct mig_gpu_instance *, geometry->n_instances);
 
         for (size_t i = 0; i < geometry->n_instances; i++) {
                 const struct mig_gpu_instance *instance = &geometry->instances[i];
@@ -240,12 +246,10 @@ static void plan_let_go(struct mig_plan_gpu *plan, struct arena *arena, const st
                 for (size_t j = 0; j < n_known; j++)
                         is_kept = is_kept || (known[j] == instance && (change->stays >> j & 1));
                 if (is_kept)
-                        stays[plan->n_stays++] = instance;
+                        plan->stays[plan->n_stays++] = instance;
                 else
-                        goes[plan->n_goes++] = instance;
+                        plan->goes[plan->n_goes++] = instance;
         }
-        plan->stays = stays;
-        plan->goes = goes;
 }
 
 /* False: it does not fit. */
@@ -255,7 +259,6 @@ static bool plan_search(struct mig_plan_gpu *plan, struct problem *problem)
         const struct mig_gpu_instance *known[GEOMETRY_MAX_INSTANCES];
         struct geometry_instance present[GEOMETRY_MAX_INSTANCES];
         struct geometry_change change;
-        struct mig_plan_made *made;
         size_t n_known = 0;
 
         for (size_t i = 0; i < geometry->n_instances && n_known < GEOMETRY_MAX_INSTANCES; i++) {
@@ -273,16 +276,16 @@ static bool plan_search(struct mig_plan_gpu *plan, struct problem *problem)
         }
         if (!geometry_search(&change, &problem->gpu, problem->wanted, present, n_known))
                 return false;
-        plan_let_go(plan, problem->arena, known, n_known, &change);
-        made = ARENA_ARRAY(problem->arena, struct mig_plan_made, change.n_made);
-        for (size_t i = 0; i < change.n_made; i++)
-                made[i] =
-                        (struct mig_plan_made){.profile = geometry->profiles[problem->of[change.made[i].profile]].name,
+        plan_let_go(plan, known, n_known, &change);
+        for (size_t i = 0; i < change.n_made; i++) {
+                const size_t profile = change.made[i].profile;
+
+                plan->made[plan->n_made++] =
+                        (struct mig_plan_made){.profile = geometry->profiles[problem->of[profile]].name,
                                 .start = change.made[i].start,
-                                .size = problem->profiles[change.made[i].profile].size,
-                                .shape = problem->shapes[change.made[i].profile]};
-        plan->made = made;
-        plan->n_made = change.n_made;
+                                .size = problem->profiles[profile].size,
+                                .shape = problem->shapes[profile]};
+        }
         return true;
 }
 
@@ -295,13 +298,14 @@ static bool is_counted(const struct mig_wanted *wanted, size_t at)
         return false;
 }
 
-static void add_blind(struct mig_plan_gpu *plan, struct mig_plan_made *made, size_t at)
+/* The driver lists no profiles yet. */
+static void add_blind(struct mig_plan_gpu *plan, size_t at)
 {
         const struct mig_wanted *wanted = plan->wanted;
         const char *profile = wanted->counts[at].profile;
         struct mig_shape shapes[GEOMETRY_MAX_INSTANCES] = {0};
         struct mig_shape_counts parts = {0};
-        struct mig_profile_text text;
+        struct mig_profile_text text = {0};
         size_t count = wanted->counts[at].count;
 
         if (wanted->counts[at].compute &&
@@ -314,18 +318,8 @@ static void add_blind(struct mig_plan_gpu *plan, struct mig_plan_made *made, siz
         if (wanted->counts[at].compute)
                 count = MIN(mig_shape_pack(shapes, ARRAY_SIZE(shapes), text.slices, &parts), ARRAY_SIZE(shapes));
         for (size_t i = 0; i < count; i++)
-                made[plan->n_made++] =
+                plan->made[plan->n_made++] =
                         (struct mig_plan_made){.profile = profile, .start = MIG_START_UNKNOWN, .shape = shapes[i]};
-}
-
-/* The driver lists no profiles yet. */
-static void plan_without_profiles(struct mig_plan_gpu *plan, struct arena *arena)
-{
-        struct mig_plan_made *made = ARENA_ARRAY(arena, struct mig_plan_made, GEOMETRY_MAX_INSTANCES);
-
-        for (size_t i = 0; i < plan->wanted->n_counts; i++)
-                add_blind(plan, made, i);
-        plan->made = made;
 }
 
 /* Keeps what is there; where that does not fit, in as few instances as are needed. */
@@ -388,7 +382,8 @@ static const char *plan_instances(struct mig_plan_gpu *plan, struct arena *arena
                 return arena_printf(arena, "%llu MIG devices are wanted, at most %zu are possible",
                         (unsigned long long)all, GEOMETRY_MAX_INSTANCES);
         if (geometry->n_profiles == 0) {
-                plan_without_profiles(plan, arena);
+                for (size_t i = 0; i < wanted->n_counts; i++)
+                        add_blind(plan, i);
                 return NULL;
         }
         problem_init(&problem, arena, geometry);
@@ -426,22 +421,18 @@ static const char *plan_named(struct mig_plan_gpu *plan, struct arena *arena)
                 if (problem)
                         return problem;
         } else {
-                plan_let_go(plan, arena, NULL, 0, &none);
+                plan_let_go(plan, NULL, 0, &none);
         }
         mig_plan_settle(plan);
         return NULL;
 }
 
-void mig_plan_keep_all(struct mig_plan_gpu *plan, struct arena *arena)
+void mig_plan_keep_all(struct mig_plan_gpu *plan)
 {
         const struct mig_geometry *geometry = &plan->gpu->geometry;
-        const struct mig_gpu_instance **stays =
-                ARENA_ARRAY(arena, const struct mig_gpu_instance *, geometry->n_instances);
 
-        for (size_t i = 0; i < geometry->n_instances; i++)
-                stays[i] = &geometry->instances[i];
-        plan->stays = stays;
-        plan->n_stays = geometry->n_instances;
+        for (plan->n_stays = 0; plan->n_stays < geometry->n_instances; plan->n_stays++)
+                plan->stays[plan->n_stays] = &geometry->instances[plan->n_stays];
 }
 
 void mig_plan_build(
@@ -451,11 +442,11 @@ void mig_plan_build(
         struct mig_plan plan = {.gpus = gpus, .n_gpus = node->n_gpus, .fits = true};
 
         for (size_t i = 0; i < node->n_gpus; i++) {
-                gpus[i] = (struct mig_plan_gpu){.gpu = &node->gpus[i], .wanted = &wanted[i]};
+                mig_plan_init(&gpus[i], arena, &node->gpus[i], &wanted[i], GEOMETRY_MAX_INSTANCES);
                 if (wanted[i].is_named)
                         gpus[i].problem = plan_named(&gpus[i], arena);
                 if (!wanted[i].is_named || gpus[i].problem)
-                        mig_plan_keep_all(&gpus[i], arena);
+                        mig_plan_keep_all(&gpus[i]);
                 plan.fits = plan.fits && !gpus[i].problem;
                 plan.changes = plan.changes || gpus[i].changes;
         }

@@ -3,15 +3,14 @@
  * where. Pure.
  *
  * An instance stays if it is wanted with the compute instances that it has: one of all its slices, or those of devices
- * that share it (mig/shape.h). As many stay as can (mig/geometry.h). While MIG is disabled, drivers before R550 list no
+ * that share it (mig/geometry.h). As many stay as can (mig/geometry.h). While MIG is disabled, drivers before R550 list no
  * profiles; then what is made has no placement yet, and whether it fits shows when MIG is enabled. It knows nothing of
  * processes: who uses what goes is asked by mig/change.h.
  */
 #pragma once
 
 #include "mig/node.h"
-#include "mig/shape.h"
-#include "mig/wanted.h"
+#include "mig/geometry.h"
 
 #define MIG_START_UNKNOWN (~0U)
 
@@ -29,11 +28,11 @@ struct mig_plan_gpu {
         bool changes;
         bool changes_mode; /* MIG mode, current or pending */
         bool needs_reset;  /* for that */
-        const struct mig_gpu_instance *const *stays;
+        const struct mig_gpu_instance **stays;
         size_t n_stays;
-        const struct mig_gpu_instance *const *goes;
+        const struct mig_gpu_instance **goes;
         size_t n_goes;
-        const struct mig_plan_made *made;
+        struct mig_plan_made *made;
         size_t n_made;
 };
 
@@ -50,10 +49,13 @@ void mig_plan_build(
         struct mig_plan *ret, struct arena *arena, const struct mig_node *node, const struct mig_wanted *wanted);
 
 /*
- * For the makers of plans. mig_plan_keep_all() lets all instances stay. mig_plan_settle() sets whether the GPU changes,
- * by what goes, is made and is wanted.
+ * For the makers of plans. mig_plan_init() makes lists with room for all instances, and for |n_made| new ones.
+ * mig_plan_keep_all() lets all instances stay. mig_plan_settle() sets whether the GPU changes, by what goes, is made and
+ * is wanted.
  */
-void mig_plan_keep_all(struct mig_plan_gpu *plan, struct arena *arena);
+void mig_plan_init(struct mig_plan_gpu *ret, struct arena *arena, const struct mig_node_gpu *gpu,
+        const struct mig_wanted *wanted, size_t n_made);
+void mig_plan_keep_all(struct mig_plan_gpu *plan);
 void mig_plan_settle(struct mig_plan_gpu *plan);
 
 /* "3g.20gb", or "3g.20gb 2c 1c" with the compute instances of |shape|, in |arena|. */

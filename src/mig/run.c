@@ -17,7 +17,6 @@
 
 struct mig_run {
         struct mig_run_options options;
-        struct arena arena; /* of the options */
         char *record;
         struct mig_manager manager;
         struct mig_handover handover;
@@ -138,31 +137,23 @@ static void on_planned(const struct child_result *result, void *data)
         run_step(run, MIG_EVENT_FAILED);
 }
 
+/* `mig apply` has ended, or `mig apply --resume`. */
 static void on_applied(const struct child_result *result, void *data)
 {
         struct mig_run *run = data;
+        const bool resumes = run->manager.phase == MIG_RESUMING;
 
         run->child = NULL;
-        if (result->status == EXIT_NEEDS_REBOOT)
+        if (result->status == EXIT_NEEDS_REBOOT && !resumes)
                 take_why_reboot(run, result->output);
         else if (result->status != 0)
-                take_reason(run, "apply", result);
-        run_step(run, result->status == 0                   ? MIG_EVENT_APPLIED
-                      : result->status == 1                 ? MIG_EVENT_FAILED
-                      : result->status == EXIT_NEEDS_REBOOT ? MIG_EVENT_NEEDS_REBOOT
-                                                            : MIG_EVENT_BROKEN);
-}
-
-static void run_on_resumed(const struct child_result *result, void *data)
-{
-        struct mig_run *run = data;
-
-        run->child = NULL;
-        if (result->status != 0)
-                take_reason(run, "apply --resume", result);
-        run_step(run, result->status == 0                   ? MIG_EVENT_RESUMED
-                      : result->status == EXIT_NEEDS_REBOOT ? MIG_EVENT_NEEDS_REBOOT
-                                                            : MIG_EVENT_FAILED);
+                take_reason(run, resumes ? "apply --resume" : "apply", result);
+        if (result->status == 0)
+                run_step(run, resumes ? MIG_EVENT_RESUMED : MIG_EVENT_APPLIED);
+        else if (result->status == EXIT_NEEDS_REBOOT)
+                run_step(run, MIG_EVENT_NEEDS_REBOOT);
+        else
+                run_step(run, resumes || result->status == 1 ? MIG_EVENT_FAILED : MIG_EVENT_BROKEN);
 }
 
 const char *const *mig_run_reading(struct arena *arena, const char *driver_root, const char *library)
@@ -274,7 +265,7 @@ static void begin_phase(struct mig_run *run)
 
         switch (run->manager.phase) {
         case MIG_RESUMING:
-                begin_child(run, resume, MIG_APPLY_TIMEOUT_MS, run_on_resumed);
+                begin_child(run, resume, MIG_APPLY_TIMEOUT_MS, on_applied);
                 return;
         case MIG_PLANNING:
                 begin_child(run, name_configuration(run, &arena, "plan"), MIG_PLAN_TIMEOUT_MS, on_planned);
@@ -394,29 +385,11 @@ static void on_file_changed(void *data)
         run_step(data, MIG_EVENT_AGAIN);
 }
 
-static void run_copy_options(struct mig_run *run, const struct mig_run_options *options)
-{
-        const char **reading;
-        size_t count = 0;
-
-        while (options->reading[count])
-                count++;
-        reading = ARENA_ARRAY(&run->arena, const char *, count + 1);
-        for (size_t i = 0; i < count; i++)
-                reading[i] = arena_strdup(&run->arena, options->reading[i]);
-        run->options = *options;
-        run->options.reading = reading;
-        run->options.mode_change = arena_strdup(&run->arena, options->mode_change);
-        run->options.program = arena_strdup(&run->arena, options->program);
-        run->options.file = arena_strdup(&run->arena, options->file);
-        run->options.state_directory = arena_strdup(&run->arena, options->state_directory);
-}
-
 struct mig_run *mig_run_new(const struct mig_run_options *options)
 {
         struct mig_run *run = xcalloc(1, sizeof(*run));
 
-        run_copy_options(run, options);
+        run->options = *options;
         run->mode_change = run->options.mode_change;
         run->n_gpus = SIZE_MAX;
         run->record = xasprintf("%s/" MIG_RUN_RECORD_NAME, options->state_directory);
@@ -446,7 +419,6 @@ static void free_run(uv_handle_t *handle)
 
         mig_handover_done(&run->handover);
         mig_handover_done(&run->next);
-        arena_done(&run->arena);
         free(run->record);
         free(run);
 }

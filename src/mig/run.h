@@ -15,10 +15,9 @@
 
 #include <uv.h>
 
-#include "mig/handover.h"
 #include "mig/manager.h"
 
-#define MIG_RUN_RECORD_NAME "manager.json" /* in the state directory: what is withdrawn (mig/handover.h) */
+#define MIG_RUN_RECORD_NAME "manager.json" /* in the state directory: what is withdrawn (mig/manager.h) */
 
 #define MIG_PLAN_TIMEOUT_MS UINT64_C(120000)
 #define MIG_APPLY_TIMEOUT_MS UINT64_C(900000)
@@ -31,6 +30,7 @@ struct mig_run;
  */
 const char *const *mig_run_reading(struct arena *arena, const char *driver_root, const char *library);
 
+/* Texts outlive the run. */
 struct mig_run_options {
         uv_loop_t *loop;
         const char *program;         /* "/proc/self/exe"; "mig" is its first argument */

@@ -243,7 +243,7 @@ def test_only_its_own_condition_comes_changes_and_goes(policy, node, resource, b
 
 def test_the_policy_knows_every_reason_of_the_condition(policy, node):
     """A new one in the agent would keep a condition of an earlier type on the node."""
-    reasons = re.findall(r'set\(ret, NODE_(?:NOT_)?READY, "(\w+)"', (admission.SOURCE / 'src/node/status/health.c').read_text(encoding='utf-8'))
+    reasons = re.findall(r'set\(ret, NODE_(?:NOT_)?READY, "(\w+)"', (admission.SOURCE / 'src/node/status/report.c').read_text(encoding='utf-8'))
     assert len(reasons) >= 7
     for reason in reasons:
         old = changed(node, status__conditions=[KUBELETS, condition('Earlier', reason=reason)])

@@ -14,7 +14,7 @@
 #include "cmd/commands.h"
 #include "cmd/doctor/doctor.h"
 #include "gpu/hangs.h"
-#include "node/config/record.h"
+#include "node/config/version.h"
 
 /* ---- findings for people ---- */
 

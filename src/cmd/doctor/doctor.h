@@ -10,7 +10,7 @@
 #include <jansson.h>
 
 #include "config/config.h"
-#include "node/status/visit.h"
+#include "node/status/api.h"
 
 enum verdict {
         DOCTOR_OK,

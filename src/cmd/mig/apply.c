@@ -165,13 +165,13 @@ static int under_way_settle(struct under_way *work, struct error *err)
 {
         enum mig_change_end end;
 
-        if (mig_change_resume(&work->change, &end, err) < 0) {
+        if (mig_change_resume(&work->change, false, &end, err) < 0) {
                 if (access(work->change.path, F_OK) == 0)
                         return -1;
                 say_step(err->text, work);
                 return 0;
         }
-        return end == MIG_CHANGE_WAITS ? mig_change_undo(&work->change, &end, err) : 0;
+        return end == MIG_CHANGE_WAITS ? mig_change_resume(&work->change, true, &end, err) : 0;
 }
 
 /* ---- what is wanted ---- */
@@ -387,7 +387,7 @@ static int apply_resume(const struct command_call *call, const struct mig_apply 
                 return apply_end(&applied, is_json);
         if (under_way_open(&work, &call->set, wish, err) < 0)
                 return -1;
-        rc = mig_change_resume(&work.change, &applied.end, err);
+        rc = mig_change_resume(&work.change, false, &applied.end, err);
         applied.reset_error = work.change.reset_error;
         under_way_close(&work);
         return rc < 0 ? -1 : apply_end(&applied, is_json);

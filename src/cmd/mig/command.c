@@ -10,7 +10,7 @@
 #include "cmd/mig/command.h"
 #include "mig/checkpoint.h"
 #include "mig/parted.h"
-#include "mig/wanted.h"
+#include "mig/node.h"
 
 const char *const mig_command_shared[] = {"driver-root-ctr-path", "nvml-library", NULL};
 const char *const mig_command_change_shared[] = {"driver-root-ctr-path", "nvml-library", "system-root", NULL};

@@ -11,7 +11,6 @@
 #include "mig/change.h"
 #include "mig/node.h"
 #include "mig/parted.h"
-#include "mig/wanted.h"
 
 extern const struct command mig_command_apply;
 extern const struct command mig_command_plan;

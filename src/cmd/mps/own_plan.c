@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "node/status/hangs.h"
 #include "node/status/log.h"
 #include "node/status/read.h"
 #include "base/log.h"

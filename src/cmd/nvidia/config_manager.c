@@ -4,7 +4,7 @@
  * the node's label names, and signals the process that reads it.
  *
  * It follows the label and the content of the folder. It validates the chosen configuration, copies it to its
- * destination (node/config/folder.h) and then sends the signal, if the content has changed. After a failure the file at
+ * destination (node/config/source.h) and then sends the signal, if the content has changed. After a failure the file at
  * the destination stays as it is.
  */
 #include <errno.h>
@@ -26,7 +26,6 @@
 #include "config/word.h"
 #include "base/io/loop.h"
 #include "base/io/signals.h"
-#include "node/status/label.h"
 #include "node/status/watch.h"
 #include "node/config/choice.h"
 #include "node/config/source.h"

@@ -12,7 +12,6 @@
 
 #include <warpshare_commit.h>
 
-#include "node/status/hangs.h"
 #include "node/status/read.h"
 #include "node/status/log.h"
 #include "base/complaint.h"
@@ -28,8 +27,7 @@
 #include "base/io/loop.h"
 #include "base/io/signals.h"
 #include "node/status/api.h"
-#include "node/status/labels_make.h"
-#include "node/status/labels_publisher.h"
+#include "node/status/node_labels.h"
 #include "node/config/settings.h"
 
 #define PROGRAM "gpu-feature-discovery"
@@ -248,16 +246,15 @@ static void on_published_once(const struct error *error, void *data)
 static void gpu_feature_discovery_put_labels(struct discovery *discovery, const struct plan *plan)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const struct labels_source source = {
+        const struct labels_input input = {
                 .config = discovery->settings->config,
                 .inventory = discovery->inventory,
                 .plan = plan,
-                .machine_file = discovery->wishes.machine_file,
                 .timestamp = discovery->wishes.has_timestamp ? discovery->loaded : 0,
         };
         struct labels labels;
 
-        labels_make(&labels, &arena, &source, &discovery->warnings);
+        labels_make(&labels, &arena, input, discovery->wishes.machine_file, &discovery->warnings);
         if (labels.count <= 1)
                 log_warn("No labels generated from any source");
         log_info("Creating Labels", LOG_UINT("count", labels.count));

@@ -392,8 +392,8 @@ static void on_program_labels(void *data)
 {
         struct mig_program *program = data;
 
-        if (program->run && mig_labels_are_known(program->labels))
-                mig_run_want(program->run, mig_labels_config(program->labels));
+        if (program->run && mig_labels_value(program->labels)->is_known)
+                mig_run_want(program->run, mig_labels_value(program->labels)->config);
 }
 
 /* ---- configurations ---- */
@@ -401,13 +401,12 @@ static void on_program_labels(void *data)
 static void on_configurations(const char *file, void *data)
 {
         struct mig_program *program = data;
-        _free_ char *state = xasprintf("%s" STATE_FOLDER, program->values[HOST_ROOT]);
         const struct mig_run_options options = {
                 .loop = &program->loop,
                 .program = program->mig,
                 .reading = program->reading,
-                .file = file,
-                .state_directory = state,
+                .file = arena_strdup(&program->arena, file),
+                .state_directory = arena_printf(&program->arena, "%s" STATE_FOLDER, program->values[HOST_ROOT]),
                 .mode_change = mig_manager_is_on(program, REBOOT) ? "reboot" : "reset",
                 .may_reboot = mig_manager_is_on(program, REBOOT),
                 .changed = mig_manager_on_run_changed,
@@ -415,7 +414,7 @@ static void on_configurations(const char *file, void *data)
         };
 
         program->run = mig_run_new(&options);
-        mig_run_set_first_state(program->run, mig_labels_first_state(program->labels));
+        mig_run_set_first_state(program->run, mig_labels_value(program->labels)->first_state);
         mig_run_begin(program->run);
         on_program_labels(program);
 }
@@ -471,10 +470,10 @@ static void on_program_signal(uv_signal_t *handle, int number)
 
 static int open_services(struct mig_program *program, struct error *err)
 {
-        _free_ char *record = xasprintf("%s" STATE_FOLDER "/stopped-services", program->values[HOST_ROOT]);
         struct mig_services_options options = {.loop = &program->loop,
                 .host_root = program->values[HOST_ROOT],
-                .record = arena_strdup(&program->arena, record),
+                .record = arena_printf(
+                        &program->arena, "%s" STATE_FOLDER "/stopped-services", program->values[HOST_ROOT]),
                 .done = on_services,
                 .data = program};
 

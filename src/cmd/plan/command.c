@@ -14,7 +14,7 @@
 #include "cmd/demo/simulator.h"
 #include "cmd/plan/view.h"
 #include "node/dra/layout.h"
-#include "node/config/record.h"
+#include "node/config/version.h"
 
 #define MAX_GPUS UINT64_C(64)
 

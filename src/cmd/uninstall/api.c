@@ -4,13 +4,12 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "node/status/visit.h"
+#include "node/status/api.h"
 #include "net/kube/list.h"
 #include "net/kube/object.h"
 #include "node/dra/slices.h"
 #include "node/status/mig_labels.h"
 #include "node/status/state.h"
-#include "node/status/taint.h"
 
 #define ANNOTATION_PREFIX "warpshare.dev/"
 

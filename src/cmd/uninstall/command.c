@@ -14,7 +14,7 @@
 #include "cmd/cli/command.h"
 #include "cmd/commands.h"
 #include "cmd/mps/command.h"
-#include "node/status/labels_remove.h"
+#include "node/status/labels_publisher.h"
 
 /* ---- the list ---- */
 

@@ -1,6 +1,6 @@
 #include "cmd/uninstall/uninstall.h"
 #include "base/io/loop.h"
-#include "node/config/record.h"
+#include "node/config/version.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -12,7 +12,7 @@
 #include "base/strbuf.h"
 #include "config/config.h"
 #include "mps/supervisor/supervisor.h"
-#include "node/status/visit.h"
+#include "node/status/api.h"
 
 /* ---- what was found, and whether it was removed (command.c) ---- */
 

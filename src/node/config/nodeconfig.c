@@ -8,9 +8,9 @@
 #include "base/log.h"
 #include "node/config/choice.h"
 #include "node/config/outcome.h"
-#include "node/config/record.h"
+#include "node/config/version.h"
 #include "node/config/source.h"
-#include "node/status/label.h"
+#include "node/status/watch.h"
 
 /* Without a recorded configuration, an agent waits this long for the label; then it uses the default. */
 #define PATIENCE_MS UINT64_C(3000)
@@ -38,9 +38,9 @@ struct agent_config {
         bool is_settled; /* the wanted configuration is the one that the cluster wants */
         bool is_stuck;   /* |wanted| is an earlier one: none can be chosen now, or the chosen one cannot be read */
 
-        struct config_version wanted;
-        struct config_version loaded;
-        char tried[SHA256_HEX + 1]; /* hash of the configuration that the agent last had to load */
+        struct config_version *wanted; /* NULL: none is */
+        struct config_version *loaded; /* likewise */
+        char tried[SHA256_HEX + 1];    /* hash of the configuration that the agent last had to load */
         struct config_outcome outcome;
 };
 
@@ -49,7 +49,13 @@ struct agent_config {
 static void choice_wait(struct agent_config *config, const char *why, bool is_start)
 {
         config->is_stuck = !is_start;
-        config_outcome_wait(&config->outcome, &config->wanted, why, is_start);
+        config_outcome_wait(&config->outcome, config->wanted, why, is_start);
+}
+
+static void nodeconfig_set_wanted(struct agent_config *config, struct config_version *version)
+{
+        config_version_unref(config->wanted);
+        config->wanted = version;
 }
 
 /* Makes |name| the wanted configuration. False: it cannot be read. |name| is one of |names|, "" for the empty one. */
@@ -67,7 +73,7 @@ static bool choice_want(struct agent_config *config, const char *name, const cha
         }
         config_outcome_read(&config->outcome, NULL);
         config->is_stuck = false;
-        config_version_set(&config->wanted, name, config_source_name(config->source), by, &content);
+        nodeconfig_set_wanted(config, config_version_new(name, config_source_name(config->source), by, &content));
         return true;
 }
 
@@ -78,7 +84,7 @@ static bool choice_want(struct agent_config *config, const char *name, const cha
  */
 static bool nodeconfig_choose_same(struct agent_config *config, const struct config_names *names)
 {
-        const char *name = config->wanted.name;
+        const char *name = config->wanted->name;
         _free_ char *why = NULL;
 
         if (config->label_state != LABEL_LATE)
@@ -86,7 +92,7 @@ static bool nodeconfig_choose_same(struct agent_config *config, const struct con
         for (size_t i = 0; *name && i < names->count; i++)
                 if (strcmp(names->names[i], name) == 0) {
                         config_outcome_choose(&config->outcome, NULL);
-                        return choice_want(config, name, config->wanted.by);
+                        return choice_want(config, name, config->wanted->by);
                 }
         if (!*name)
                 return false;
@@ -117,7 +123,7 @@ static bool nodeconfig_choose(struct agent_config *config)
                 known.has_label = true;
                 known.label = node_label_value(config->label);
         }
-        if (!known.has_label && config->wanted.name)
+        if (!known.has_label && config->wanted)
                 return nodeconfig_choose_same(config, &names);
         choice = known.has_label || config->label_state != LABEL_LATE
                          ? config_choose(&config->rules, &known, &arena)
@@ -136,18 +142,18 @@ static void nodeconfig_follow(struct agent_config *config)
 {
         if (!nodeconfig_choose(config))
                 return;
-        if (strcmp(config->wanted.hash, config->tried) != 0) {
-                log_info(config->loaded.name ? "the configuration changed" : "configuration chosen",
-                        LOG_STR("config", config_version_name(&config->wanted)),
-                        LOG_STR("source", config->wanted.source), LOG_STR("by", config->wanted.by));
+        if (strcmp(config->wanted->hash, config->tried) != 0) {
+                log_info(config->loaded ? "the configuration changed" : "configuration chosen",
+                        LOG_STR("config", config_version_name(config->wanted)),
+                        LOG_STR("source", config->wanted->source), LOG_STR("by", config->wanted->by));
                 config->options.changed(config->options.data);
                 return;
         }
-        if (strcmp(config->loaded.hash, config->wanted.hash) != 0)
+        if (!config_version_is_same(config->loaded, config->wanted))
                 return; /* it was refused */
         /* The content is the same, but the name or the rule may differ. */
-        config_version_copy(&config->loaded, &config->wanted, true);
-        if (config_outcome_has(&config->outcome, &config->loaded))
+        config_version_set(&config->loaded, config->wanted);
+        if (config_version_is_same(config->outcome.current, config->loaded))
                 agent_config_in_force(config);
 }
 
@@ -227,29 +233,28 @@ static int start_source(struct agent_config *config, const char *folder, const c
 /* Makes the last good configuration the wanted one, if there is a record and it can be loaded. */
 static void begin_with_record(struct agent_config *config, const char *path)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        struct strbuf content = STRBUF_INIT;
-        struct config_record record;
+        struct config_version *record;
         struct settings *settings = NULL;
         struct config_text text;
+        uint64_t generation;
         struct error err;
-        int rc = config_record_read(&record, path, &arena, &err);
+        int rc = config_record_read(&record, &generation, path, &err);
 
         if (rc == CONFIG_RECORD_NONE)
                 return;
         if (rc == 0) {
-                text = (struct config_text){.name = record.name, .text = record.content, .size = record.size};
+                nodeconfig_set_wanted(config, record);
+                text = (struct config_text){record->name, record->content.data, record->content.size};
                 rc = settings_new(&settings, config->options.options, &text, &err);
         }
         if (rc < 0) {
+                config_version_set(&config->wanted, NULL);
                 log_warn("the last good configuration cannot be used", LOG_ERR(&err));
                 return;
         }
         settings_unref(settings);
-        strbuf_append(&content, record.content, record.size);
-        config_version_set(&config->wanted, record.name, record.source, CONFIG_RECORD_BY, &content);
-        log_info("starting with the last good configuration", LOG_STR("config", config_version_name(&config->wanted)),
-                LOG_STR("source", record.source));
+        log_info("starting with the last good configuration", LOG_STR("config", config_version_name(record)),
+                LOG_STR("source", record->source));
 }
 
 static int start_by_name(struct agent_config *config, const char *folder, const char *map, struct error *err)
@@ -304,8 +309,6 @@ int agent_config_new(struct agent_config **ret, const struct agent_config_option
         config->patience.data = config;
         config->path = path;
         config->map = map;
-        config_version_drop(&config->wanted);
-        config_version_drop(&config->loaded);
         config_outcome_init(&config->outcome, NULL);
         config->kind = *path ? FROM_FILE : *folder || *map ? BY_NAME : BY_NOTHING;
         config->is_settled = config->kind != BY_NAME;
@@ -368,7 +371,7 @@ int agent_config_connect(struct agent_config *config, const struct agent_config_
 
 bool agent_config_is_waiting(const struct agent_config *config)
 {
-        return config->kind == BY_NAME && !config->loaded.name;
+        return config->kind == BY_NAME && !config->loaded;
 }
 
 bool agent_config_is_settled(const struct agent_config *config)
@@ -392,19 +395,20 @@ static int nodeconfig_read_file(struct agent_config *config, struct error *err)
                 strbuf_done(&content);
                 return error_prefix(err, "config");
         }
-        config_version_set(&config->wanted, config->path, "file", BY_FILE, &content);
+        nodeconfig_set_wanted(config, config_version_new(config->path, "file", BY_FILE, &content));
         return 0;
 }
 
 static int nodeconfig_load(struct agent_config *config, struct settings **ret, struct error *err)
 {
-        const struct config_version *wanted = &config->wanted;
+        const struct config_version *wanted;
         struct config_text text = {.name = "", .text = ""};
 
         config->tried[0] = '\0';
         if (config->kind == FROM_FILE && nodeconfig_read_file(config, err) < 0)
                 return -1;
-        if (wanted->name) {
+        wanted = config->wanted;
+        if (wanted) {
                 text.name = config_version_name(wanted);
                 text.text = wanted->content.data;
                 text.size = wanted->content.size;
@@ -419,8 +423,8 @@ int agent_config_load(struct agent_config *config, struct settings **ret, struct
                 agent_config_refuse(config, err);
                 return -1;
         }
-        if (config->wanted.name)
-                config_version_copy(&config->loaded, &config->wanted, true);
+        if (config->wanted)
+                config_version_set(&config->loaded, config->wanted);
         return 0;
 }
 
@@ -445,16 +449,16 @@ void agent_config_refuse(struct agent_config *config, const struct error *err)
 void agent_config_in_force(struct agent_config *config)
 {
         /* If the wanted configuration could not be loaded, it is still wanted and refused. */
-        if (config->loaded.name)
-                config_outcome_accept(&config->outcome, &config->loaded,
-                        !config->is_stuck && strcmp(config->tried, config->loaded.hash) == 0);
+        if (config->loaded)
+                config_outcome_accept(&config->outcome, config->loaded,
+                        !config->is_stuck && strcmp(config->tried, config->loaded->hash) == 0);
 }
 
 void agent_config_serve(struct agent_config *config, bool is_serving)
 {
         if (is_serving)
                 config_outcome_serve(
-                        &config->outcome, &config->loaded, &config->wanted, config->is_stuck || !config->loaded.name);
+                        &config->outcome, config->loaded, config->wanted, config->is_stuck || !config->loaded);
         else
                 config_outcome_stop(&config->outcome);
 }
@@ -471,8 +475,8 @@ static void free_config(uv_handle_t *handle)
 {
         struct agent_config *config = handle->data;
 
-        config_version_drop(&config->wanted);
-        config_version_drop(&config->loaded);
+        config_version_unref(config->wanted);
+        config_version_unref(config->loaded);
         free(config);
 }
 

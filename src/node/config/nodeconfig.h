@@ -7,7 +7,7 @@
  *   none        neither: command line, environment and defaults.
  *
  * By name, the agent does not wait for the API server if it has a record: it starts with the last good configuration,
- * which is on disk (node/config/record.h), and uses the label when that is known. Without a record it waits some
+ * which is on disk (node/config/version.h), and uses the label when that is known. Without a record it waits some
  * seconds for the label, since it is better to start a little later than to start with a wrong configuration and change
  * it; then it uses the default. Without a default it keeps waiting, also with failOnInitError, since the file that
  * would contain that setting is what it waits for. While the label cannot be read, the last chosen name stays, and new
@@ -19,7 +19,7 @@
  *                                   the one in force stays, the reason is logged, and the next one wanted is tried
  *
  * The accepted configuration, and a refused one with the reason, are reported in the log, in annotations of the node
- * (node/config/report.h), in events, and through agent_config_status() in the metrics. An agent that does not serve yet
+ * (node/config/outcome.h), in events, and through agent_config_status() in the metrics. An agent that does not serve yet
  * (node/kubelet/plugins.h) also chooses, loads and builds, so that it takes over with the right configuration. But
  * until it serves, it reports nothing to the cluster, and records and counts nothing.
  */
@@ -56,7 +56,7 @@ struct agent_config_cluster {
         const char *node;         /* NULL without a client, like the next one */
         struct node_watch *watch; /* the watch of that node */
         struct node_events *events;
-        bool has_annotations; /* report the accepted configuration on the node: node/config/report.h */
+        bool has_annotations; /* report the accepted configuration on the node: node/config/outcome.h */
 };
 int agent_config_connect(
         struct agent_config *config, const struct agent_config_cluster *cluster, struct error *err) MUST_USE;

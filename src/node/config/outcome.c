@@ -5,22 +5,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/log.h"
-#include "node/config/report.h"
+#include "base/text.h"
+#include "net/kube/object.h"
 #include "node/events/node_events.h"
+
+#define PREFIX "warpshare.dev/config"
 
 void config_outcome_init(struct config_outcome *outcome, char *record)
 {
         *outcome = (struct config_outcome){.record = record};
-        config_version_drop(&outcome->current);
-        config_version_drop(&outcome->recorded);
 }
 
 void config_outcome_done(struct config_outcome *outcome)
 {
         config_outcome_stop(outcome);
-        config_version_drop(&outcome->current);
-        config_version_drop(&outcome->recorded);
+        config_version_unref(outcome->current);
+        config_version_unref(outcome->recorded);
         free(outcome->record);
         free(outcome->node);
         free(outcome->why);
@@ -34,6 +36,30 @@ void config_outcome_connect(struct config_outcome *outcome, const struct agent_c
 
 /* ---- reporting ---- */
 
+static void report_put(json_t *annotations, const char *key, char *value)
+{
+        text_clean(value);
+        json_object_set_new(annotations, key, json_string(value));
+        free(value);
+}
+
+json_t *config_report_node(const char *node, const struct config_status *status)
+{
+        json_t *object = json_pack("{s:s, s:s, s:{s:s}}", "apiVersion", "v1", "kind", "Node", "metadata", "name", node);
+        json_t *annotations = object_make(object, "metadata", "annotations", NULL);
+
+        if (status->name) {
+                report_put(annotations, PREFIX, xstrdup(status->name));
+                report_put(annotations, PREFIX "-source", xasprintf("%s, by %s", status->source, status->by));
+                report_put(annotations, PREFIX "-generation", xasprintf("%" PRIu64, status->generation));
+                report_put(annotations, PREFIX "-hash", xstrdup(status->hash));
+        }
+        report_put(annotations, PREFIX "-status",
+                status->state == CONFIG_ACCEPTED ? xstrdup(config_state_name(status->state))
+                                                 : xasprintf("%s: %s", config_state_name(status->state), status->why));
+        return object;
+}
+
 struct config_status config_outcome_status(const struct config_outcome *outcome)
 {
         struct config_status status = {.state = outcome->state, .why = outcome->why};
@@ -42,12 +68,12 @@ struct config_status config_outcome_status(const struct config_outcome *outcome)
                 status.state = CONFIG_WAITING;
                 status.why = "another agent serves";
         }
-        if (!outcome->current.name)
+        if (!outcome->current)
                 return status;
-        memcpy(status.hash, outcome->current.hash, CONFIG_HASH);
-        status.name = config_version_name(&outcome->current);
-        status.source = outcome->current.source;
-        status.by = outcome->current.by;
+        memcpy(status.hash, outcome->current->hash, CONFIG_HASH);
+        status.name = config_version_name(outcome->current);
+        status.source = outcome->current->source;
+        status.by = outcome->current->by;
         status.generation = outcome->generation;
         return status;
 }
@@ -57,7 +83,7 @@ static void outcome_annotate(const struct config_outcome *outcome)
         const struct config_status status = config_outcome_status(outcome);
 
         if (outcome->report)
-                node_apply_put(outcome->report, config_report_node(outcome->node, &status));
+                node_reconcile_put(outcome->report, config_report_node(outcome->node, &status));
 }
 
 static void outcome_set_state(struct config_outcome *outcome, enum config_state state, const char *why)
@@ -82,9 +108,8 @@ void config_outcome_wait(
         struct config_outcome *outcome, const struct config_version *wanted, const char *why, bool is_start)
 {
         outcome_note(&outcome->waiting, is_start ? LOG_INFO : LOG_WARN,
-                wanted->name ? "no configuration can be chosen, the one in force stays" : "waiting for a configuration",
-                why);
-        if (!outcome->current.name || outcome->state != CONFIG_REFUSED)
+                wanted ? "no configuration can be chosen, the one in force stays" : "waiting for a configuration", why);
+        if (!outcome->current || outcome->state != CONFIG_REFUSED)
                 outcome_set_state(outcome, CONFIG_WAITING, why);
 }
 
@@ -136,39 +161,30 @@ void config_outcome_forget_complaints(struct config_outcome *outcome)
 /* Continues the count of earlier agents, perhaps of one that served in between. */
 static void outcome_read_record(struct config_outcome *outcome)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        struct strbuf content = STRBUF_INIT;
-        struct config_record record;
+        struct config_version *record;
         struct error ignored;
+        uint64_t generation;
 
-        if (!outcome->record || config_record_read(&record, outcome->record, &arena, &ignored) != 0)
+        if (!outcome->record || config_record_read(&record, &generation, outcome->record, &ignored) != 0)
                 return;
-        outcome->generation = MAX(outcome->generation, record.generation);
-        strbuf_append(&content, record.content, record.size);
-        config_version_set(&outcome->recorded, record.name, record.source, CONFIG_RECORD_BY, &content);
-        strbuf_done(&outcome->recorded.content);
+        outcome->generation = MAX(outcome->generation, generation);
+        config_version_unref(outcome->recorded);
+        outcome->recorded = record;
 }
 
-static void outcome_write_record(struct config_outcome *outcome, const struct config_version *loaded)
+static void outcome_write_record(struct config_outcome *outcome, struct config_version *loaded)
 {
-        const struct config_record record = {
-                .generation = outcome->generation,
-                .name = loaded->name,
-                .source = loaded->source,
-                .content = loaded->content.data,
-                .size = loaded->content.size,
-        };
         struct error err;
 
-        if (config_version_is_same(&outcome->recorded, loaded))
+        if (config_version_is_same(outcome->recorded, loaded) && strcmp(outcome->recorded->name, loaded->name) == 0)
                 return;
-        if (outcome->record && config_record_write(&record, outcome->record, &err) < 0) {
+        if (outcome->record && config_record_write(loaded, outcome->generation, outcome->record, &err) < 0) {
                 complain(&outcome->unrecorded,
                         "the configuration in force cannot be recorded: an agent that starts without the API server will wait",
                         &err);
                 return;
         }
-        config_version_copy(&outcome->recorded, loaded, false);
+        config_version_set(&outcome->recorded, loaded);
         complaint_settle(&outcome->unrecorded);
 }
 
@@ -177,8 +193,8 @@ static void outcome_write_record(struct config_outcome *outcome, const struct co
 /* |had_one|: this serving agent has accepted another configuration before. */
 static void outcome_note_change(struct config_outcome *outcome, bool had_one)
 {
-        const struct config_version *current = &outcome->current;
-        const bool is_on_record = strcmp(outcome->recorded.hash, current->hash) == 0;
+        const struct config_version *current = outcome->current;
+        const bool is_on_record = config_version_is_same(outcome->recorded, current);
 
         outcome->generation += had_one || !is_on_record ? 1 : 0;
         if (outcome->record || had_one)
@@ -192,17 +208,12 @@ static void outcome_note_change(struct config_outcome *outcome, bool had_one)
                         (int)CONFIG_HASH, current->hash);
 }
 
-bool config_outcome_has(const struct config_outcome *outcome, const struct config_version *version)
+void config_outcome_accept(struct config_outcome *outcome, struct config_version *loaded, bool is_newest)
 {
-        return outcome->current.name && strcmp(outcome->current.hash, version->hash) == 0;
-}
+        const bool had_one = outcome->current;
+        const bool is_same = config_version_is_same(outcome->current, loaded);
 
-void config_outcome_accept(struct config_outcome *outcome, const struct config_version *loaded, bool is_newest)
-{
-        const bool had_one = outcome->current.name;
-        const bool is_same = config_outcome_has(outcome, loaded);
-
-        config_version_copy(&outcome->current, loaded, false);
+        config_version_set(&outcome->current, loaded);
         if (outcome->is_serving && !is_same)
                 outcome_note_change(outcome, had_one);
         if (outcome->is_serving)
@@ -211,33 +222,48 @@ void config_outcome_accept(struct config_outcome *outcome, const struct config_v
                 outcome_set_state(outcome, CONFIG_ACCEPTED, NULL);
 }
 
-void config_outcome_serve(struct config_outcome *outcome, const struct config_version *loaded,
+static void outcome_begin_report(struct config_outcome *outcome)
+{
+        const struct node_reconcile_options options = {
+                .loop = kube_client_loop(outcome->cluster.client),
+                .watch = outcome->cluster.watch,
+                .retry_ms = NODE_RECONCILE_RETRY_MS,
+                .retry_limit_ms = NODE_RECONCILE_RETRY_MAX_MS,
+                .what = "annotations",
+                .failed = "the node's annotations cannot be written, will try again",
+                .succeeded = "the node's annotations are written",
+                .manager = CONFIG_REPORT_MANAGER,
+                .client = outcome->cluster.client,
+                .node = outcome->node,
+        };
+
+        outcome->report = node_reconcile_new(&options);
+        node_reconcile_serve(outcome->report, true);
+}
+
+void config_outcome_serve(struct config_outcome *outcome, struct config_version *loaded,
         const struct config_version *wanted, bool is_refused)
 {
         outcome->is_serving = true;
         outcome_read_record(outcome);
-        if (outcome->current.name)
+        if (outcome->current)
                 outcome_note_change(outcome, false);
-        if (config_outcome_has(outcome, loaded))
+        if (config_version_is_same(outcome->current, loaded))
                 outcome_write_record(outcome, loaded);
         if (outcome->cluster.has_annotations)
-                outcome->report = node_apply_new(&(struct node_apply_options){.client = outcome->cluster.client,
-                        .watch = outcome->cluster.watch,
-                        .node = outcome->node,
-                        .manager = CONFIG_REPORT_MANAGER,
-                        .what = "annotations"});
+                outcome_begin_report(outcome);
         if (outcome->state == CONFIG_ACCEPTED || outcome->why)
                 outcome_annotate(outcome);
         /* Until now nothing was reported to the cluster. */
         if (outcome->state == CONFIG_REFUSED && is_refused)
                 node_events_report(
                         outcome->cluster.events, NODE_EVENT_CONFIG_REFUSED, "configuration refused: %s", outcome->why);
-        if (outcome->misled.text[0] && wanted->name)
+        if (outcome->misled.text[0] && wanted)
                 report_misled(outcome, outcome->misled.text, wanted->name, wanted->by);
 }
 
 void config_outcome_stop(struct config_outcome *outcome)
 {
         outcome->is_serving = false;
-        outcome->report = node_apply_close(outcome->report);
+        outcome->report = node_reconcile_close(outcome->report);
 }

@@ -1,22 +1,31 @@
 /*
  * The configuration that this node has accepted, and why the newest one is refused or waited for. It is reported in the
- * log, in annotations of the node (node/config/report.h) and in events, and recorded on disk (node/config/record.h).
- * This module does not know how a configuration is chosen or loaded; node/config/nodeconfig.h calls it.
+ * log, in annotations of the node, for users who have only kubectl, and in events, and recorded on disk
+ * (node/config/version.h). This module does not know how a configuration is chosen or loaded; node/config/nodeconfig.h
+ * calls it.
  *
  * Only a serving agent reports to the cluster, counts and records. One that does not serve yet remembers what it would
  * report, and config_outcome_serve() does so.
+ *
+ *   warpshare.dev/config              its name
+ *   warpshare.dev/config-source       "ConfigMap gpu/configs, by label"
+ *   warpshare.dev/config-generation   how many there have been on this node
+ *   warpshare.dev/config-hash         the first 16 digits of its SHA-256
+ *   warpshare.dev/config-status       "accepted"; "refused: <reason>"; "waiting: <for what>"
  */
 #pragma once
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/complaint.h"
 #include "node/config/choice.h"
 #include "node/config/nodeconfig.h"
-#include "node/config/record.h"
 #include "node/config/version.h"
-#include "node/status/apply.h"
+#include "node/status/reconcile.h"
+
+#define CONFIG_REPORT_MANAGER "warpshare-config"
 
 struct config_outcome {
         char *record; /* the path; NULL: configurations are not chosen by name, so none is recorded */
@@ -24,13 +33,13 @@ struct config_outcome {
         char *node;
         bool is_serving;
 
-        struct config_version current;  /* accepted; without its content, like the next one */
-        struct config_version recorded; /* on disk */
-        uint64_t generation;            /* of |current|; counts while the agent serves */
-        enum config_state state;        /* of the newest one */
+        struct config_version *current;  /* accepted; NULL: none is */
+        struct config_version *recorded; /* on disk; NULL: none is */
+        uint64_t generation;             /* of |current|; counts while the agent serves */
+        enum config_state state;         /* of the newest one */
         char *why;
 
-        struct node_apply *report; /* NULL: not serving, or without annotations */
+        struct node_reconcile *report; /* NULL: not serving, or without annotations */
         struct complaint waiting;
         struct complaint misled;
         struct complaint unread;
@@ -59,16 +68,13 @@ void config_outcome_read(struct config_outcome *outcome, const struct error *err
 void config_outcome_refuse(struct config_outcome *outcome, const char *why);
 
 /* |loaded| is in use. |is_newest|: no newer one is wanted. */
-void config_outcome_accept(struct config_outcome *outcome, const struct config_version *loaded, bool is_newest);
-
-/* The accepted configuration has the content of |version|. */
-bool config_outcome_has(const struct config_outcome *outcome, const struct config_version *version);
+void config_outcome_accept(struct config_outcome *outcome, struct config_version *loaded, bool is_newest);
 
 /*
  * Serving begins: |loaded| was loaded last, |wanted| is wanted, and |is_refused| says whether |wanted| could not be
  * loaded. Reads the record of this node, whichever agent wrote it, to continue its count.
  */
-void config_outcome_serve(struct config_outcome *outcome, const struct config_version *loaded,
+void config_outcome_serve(struct config_outcome *outcome, struct config_version *loaded,
         const struct config_version *wanted, bool is_refused);
 void config_outcome_stop(struct config_outcome *outcome);
 
@@ -77,3 +83,6 @@ void config_outcome_forget_complaints(struct config_outcome *outcome);
 
 /* Valid until the next change. */
 struct config_status config_outcome_status(const struct config_outcome *outcome);
+
+/* The Node object that reports |status|, as CONFIG_REPORT_MANAGER applies it. Pure; a new reference. */
+json_t *config_report_node(const char *node, const struct config_status *status);

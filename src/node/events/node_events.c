@@ -25,8 +25,6 @@ struct node_events {
         uv_timer_t end;          /* closed with it, where there is no |events| */
         uint64_t given_up_ms;    /* when a given-up event was last logged */
         unsigned int n_given_up; /* given up since then, not logged */
-        void (*closed)(void *data);
-        void *closed_data;
 };
 
 static const struct {
@@ -215,15 +213,11 @@ struct node_events_counts node_events_counts(const struct node_events *events)
 static void free_node_events(void *data)
 {
         struct node_events *events = data;
-        void (*closed)(void *) = events->closed;
-        void *closed_data = events->closed_data;
 
         for (size_t i = 0; i < NODE_EVENTS_KEPT; i++)
                 free((void *)(uintptr_t)events->recent[i].text);
         free(events->node);
         free(events);
-        if (closed)
-                closed(closed_data);
 }
 
 static void on_node_events_closed(uv_handle_t *handle)
@@ -231,12 +225,10 @@ static void on_node_events_closed(uv_handle_t *handle)
         free_node_events(container_of((uv_timer_t *)handle, struct node_events, end));
 }
 
-void node_events_close(struct node_events *events, void (*closed)(void *data), void *data)
+void node_events_close(struct node_events *events)
 {
         if (!events)
                 return;
-        events->closed = closed;
-        events->closed_data = data;
         if (events->events)
                 kube_events_close(events->events, free_node_events, events);
         else

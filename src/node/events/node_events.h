@@ -28,9 +28,9 @@ enum node_event {
         NODE_EVENT_GPU_HEALTHY,
         NODE_EVENT_GPUS_UNAVAILABLE,
         NODE_EVENT_GPUS_AVAILABLE,
-        NODE_EVENT_NVML_CALL_HANGS, /* a call that does not return: agent/hangs.h */
+        NODE_EVENT_NVML_CALL_HANGS, /* a call that does not return: node/status/log.h */
         NODE_EVENT_NVML_CALL_RETURNED,
-        NODE_EVENT_CLIENTS_LEAVE, /* the driver is about to be unloaded: node/status/clients.h */
+        NODE_EVENT_CLIENTS_LEAVE, /* the driver is about to be unloaded: node/status/watch.h */
         NODE_EVENT_CLIENTS_RETURN,
         NODE_EVENT_CONFIG_REFUSED,  /* it cannot be used: the present one stays */
         NODE_EVENT_CONFIG_FALLBACK, /* the label's value does not exist: another configuration is used */
@@ -101,5 +101,5 @@ struct node_events_counts {
 };
 struct node_events_counts node_events_counts(const struct node_events *events);
 
-/* |closed| (may be NULL) is called from the loop. Accepts NULL; then |closed| is not called. */
-void node_events_close(struct node_events *events, void (*closed)(void *data), void *data);
+/* Freed from the loop. */
+void node_events_close(struct node_events *events);

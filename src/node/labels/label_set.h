@@ -30,11 +30,8 @@ const char *label_clean(struct arena *arena, const char *text);
 /* The position of the most frequent text; of equally frequent ones, the first. */
 size_t label_leading(const char *const *texts, size_t count);
 
-/* The parts: node.c, gpus.c, shares.c. */
-void labels_put_node(struct label_set *set);
+/* The labels of GPUs and MIG devices. */
 void labels_put_gpus(struct label_set *set);
-void labels_put_shares(struct label_set *set);
 
-/* Whether there is a GPU for the labels to describe; |gpu| is one of them. */
-bool labels_has_gpus(const struct inventory *inventory);
+/* |gpu| is one that the labels describe. */
 bool labels_counts_gpu(const struct inventory *inventory, const struct gpu *gpu);

@@ -52,7 +52,5 @@ struct labels_input {
 void labels_build(struct labels *ret, struct arena *arena, const struct labels_input *input, config_warn_fn *warn,
         void *warn_data);
 
-bool labels_are_same(const struct labels *a, const struct labels *b);
-
 /* "key=value" lines, as node-feature-discovery reads them. */
 void labels_print(const struct labels *labels, struct strbuf *text);

@@ -103,25 +103,6 @@ static size_t list_processes(const struct maker *maker, const struct gpu_sample 
 
 /* ---- who has what of a unit ---- */
 
-static const struct gpu_sample *page_find_sample(const struct maker *maker, const char *uuid)
-{
-        const struct gpu_samples *samples = maker->facts->usage->samples;
-
-        for (size_t i = 0; samples && i < samples->n_units; i++)
-                if (strcmp(samples->units[i].uuid, uuid) == 0)
-                        return &samples->units[i];
-        return NULL;
-}
-
-static bool page_has_hidden(const struct node_usage_view *usage, const char *uuid)
-{
-        for (size_t i = 0; i < usage->n_shares; i++)
-                if (usage->shares[i].kind == USAGE_HIDDEN && usage->shares[i].n_processes &&
-                        strcmp(usage->shares[i].unit, uuid) == 0)
-                        return true;
-        return false;
-}
-
 /* A pod without processes uses nothing, unless hidden processes may be its own. The same rule is in usage_metrics.c. */
 static void page_add_used(const struct maker *maker, const struct usage_row *row, const struct gpu_sample *sample,
         bool some_are_hidden, struct report_share *share)
@@ -152,7 +133,7 @@ static void page_add_used(const struct maker *maker, const struct usage_row *row
 static void page_add_shares(const struct maker *maker, struct report_unit *unit, const struct gpu_sample *sample)
 {
         const struct node_usage_view *usage = maker->facts->usage;
-        const bool some_are_hidden = page_has_hidden(usage, unit->uuid);
+        const bool some_are_hidden = node_usage_has_hidden(usage, unit->uuid);
         struct report_share *shares;
         size_t count = 0;
 
@@ -294,7 +275,7 @@ static void make_unit(
 {
         const struct node_usage_view *usage = maker->facts->usage;
         const char *uuid = mig ? mig->uuid : gpu->uuid;
-        const struct gpu_sample *sample = page_find_sample(maker, uuid);
+        const struct gpu_sample *sample = node_usage_find_sample(maker->facts->usage, uuid);
 
         *ret = report_unit_unknown;
         ret->uuid = uuid;
@@ -317,7 +298,7 @@ static void make_unit(
 
 static void make_gpu(const struct maker *maker, struct report_gpu *ret, const struct gpu *gpu)
 {
-        const struct gpu_sample *sample = page_find_sample(maker, gpu->uuid);
+        const struct gpu_sample *sample = node_usage_find_sample(maker->facts->usage, gpu->uuid);
         const bool has_devices = gpu->mig_enabled && gpu->n_mig_devices;
         struct report_unit *units;
 

@@ -212,6 +212,23 @@ void node_usage_look(const struct node_usage *usage, const struct ledger *ledger
         free(owners.list);
 }
 
+const struct gpu_sample *node_usage_find_sample(const struct node_usage_view *view, const char *uuid)
+{
+        for (size_t i = 0; view->samples && i < view->samples->n_units; i++)
+                if (strcmp(view->samples->units[i].uuid, uuid) == 0)
+                        return &view->samples->units[i];
+        return NULL;
+}
+
+bool node_usage_has_hidden(const struct node_usage_view *view, const char *uuid)
+{
+        for (size_t i = 0; i < view->n_shares; i++)
+                if (view->shares[i].kind == USAGE_HIDDEN && view->shares[i].n_processes &&
+                        strcmp(view->shares[i].unit, uuid) == 0)
+                        return true;
+        return false;
+}
+
 /* ---- samples ---- */
 
 static size_t count_nameless(const struct node_usage_view *view)

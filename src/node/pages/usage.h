@@ -41,3 +41,9 @@ struct node_usage_view {
 /* |usage| NULL: nothing is sampled; the view has allocations only. */
 void node_usage_look(const struct node_usage *usage, const struct ledger *ledger, const struct plan *plan,
         struct arena *arena, struct node_usage_view *ret);
+
+/* The newest sample of the unit; NULL: none yet. */
+const struct gpu_sample *node_usage_find_sample(const struct node_usage_view *view, const char *uuid);
+
+/* The unit has processes that are not visible here, so a pod without any may have some of them. */
+bool node_usage_has_hidden(const struct node_usage_view *view, const char *uuid);

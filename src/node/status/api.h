@@ -13,6 +13,8 @@
  */
 #pragma once
 
+#include <jansson.h>
+
 #include "config/config.h"
 #include "net/kube/client.h"
 
@@ -51,7 +53,7 @@ void agent_api_refresh(struct agent_api *api);
 /* Closes the client, after all watches of it. Accepts NULL, returns NULL. */
 struct agent_api *agent_api_close(struct agent_api *api);
 
-/* ---- for commands, which do not wait ---- */
+/* ---- for commands, which do not wait for credentials ---- */
 
 enum { AGENT_API_NONE = 1 };
 
@@ -60,3 +62,35 @@ enum { AGENT_API_NONE = 1 };
  * have handles to close then.
  */
 int agent_api_open(struct kube_client **ret, uv_loop_t *loop, const struct config *config, struct error *err) MUST_USE;
+
+/*
+ * A command's visit: a loop and a client for all its requests, one after the other. A missing client is part of the
+ * result, not an error of the command.
+ */
+struct api_visit {
+        uv_loop_t loop;
+        struct kube_client *client; /* NULL: there is none */
+        bool is_outside; /* no client, because no node name or no credentials are given; false: they cannot be used */
+        struct error why;
+};
+
+void api_visit_begin(struct api_visit *visit, const struct config *config);
+void api_visit_end(struct api_visit *visit);
+
+/* Runs the loop until a callback of a request sets |is_over|. */
+void api_visit_wait(struct api_visit *visit, bool *is_over);
+
+struct api_answer {
+        unsigned int status; /* of HTTP; 0: none came */
+        struct error error;  /* kind ERROR_NONE: it has succeeded */
+        json_t *object;      /* of a success, for api_answer_done(); NULL: none */
+        bool is_over;
+};
+
+void api_answer_done(struct api_answer *answer);
+
+/* A kube_done_fn, with an api_answer as |data|, which api_visit_wait() waits for. */
+void api_answer_take(const struct kube_answer *answer, void *data);
+
+/* Sends |request|, whose |done| and |data| are set here, and waits for the answer. */
+void api_ask(struct api_visit *visit, struct kube_request request, struct api_answer *ret);

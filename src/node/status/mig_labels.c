@@ -10,23 +10,20 @@
 #include "base/text.h"
 #include "base/backoff.h"
 #include "net/kube/object.h"
-#include "node/status/apply.h"
+#include "node/status/reconcile.h"
 #include "node/status/watch.h"
 
 struct mig_labels {
         struct mig_labels_options options;
         char *node;
         struct node_listener listener;
-        bool is_known;
-        char config[MIG_CONFIG_NAME_SIZE];
-        bool evict;
-        enum mig_state first_state;
+        struct mig_labels_value value;
         bool has_reported;
         struct kube_call *call; /* the first reading: the watch may have reported the node before we listened */
         uv_timer_t timer;
         struct backoff backoff;
         struct complaint trouble;
-        struct node_apply *apply;
+        struct node_reconcile *state;
 };
 
 static const char *label_of(const json_t *node, const char *key)
@@ -40,13 +37,14 @@ static void labels_take(struct mig_labels *labels, const json_t *node)
 {
         const char *config = label_of(node, MIG_CONFIG_LABEL);
         bool evict = strcmp(label_of(node, MIG_DRAIN_LABEL), MIG_DRAIN_EVICT) == 0;
-        bool is_same = labels->is_known && evict == labels->evict && strcmp(config, labels->config) == 0;
+        bool is_same =
+                labels->value.is_known && evict == labels->value.evict && strcmp(config, labels->value.config) == 0;
 
-        snprintf(labels->config, sizeof(labels->config), "%s", config);
-        labels->evict = evict;
-        if (!labels->is_known)
-                labels->first_state = mig_state_parse(label_of(node, MIG_STATE_LABEL));
-        labels->is_known = true;
+        snprintf(labels->value.config, sizeof(labels->value.config), "%s", config);
+        labels->value.evict = evict;
+        if (!labels->value.is_known)
+                labels->value.first_state = mig_state_parse(label_of(node, MIG_STATE_LABEL));
+        labels->value.is_known = true;
         if (!is_same)
                 labels->options.changed(labels->options.data);
 }
@@ -66,7 +64,7 @@ static void on_node_read(const struct kube_answer *answer, void *data)
         struct mig_labels *labels = data;
 
         labels->call = NULL;
-        if (labels->is_known)
+        if (labels->value.is_known)
                 return;
         if (!answer->error || answer->status == 404) {
                 labels_take(labels, answer->error ? NULL : answer->object);
@@ -89,17 +87,23 @@ static void mig_labels_read_node(uv_timer_t *timer)
 struct mig_labels *mig_labels_new(const struct mig_labels_options *options)
 {
         struct mig_labels *labels = xcalloc(1, sizeof(*labels));
-        const struct node_apply_options apply = {
-                .client = options->client,
+        const struct node_reconcile_options state = {
+                .loop = kube_client_loop(options->client),
                 .watch = options->watch,
-                .node = options->node,
-                .manager = MIG_LABELS_MANAGER,
+                .retry_ms = NODE_RECONCILE_RETRY_MS,
+                .retry_limit_ms = NODE_RECONCILE_RETRY_MAX_MS,
                 .what = "state of the MIG configuration",
+                .failed = "the node's state of the MIG configuration cannot be written, will try again",
+                .succeeded = "the node's state of the MIG configuration are written",
+                .manager = MIG_LABELS_MANAGER,
+                .client = options->client,
+                .node = options->node,
         };
 
         labels->options = *options;
         labels->node = xstrdup(options->node);
-        labels->apply = node_apply_new(&apply);
+        labels->state = node_reconcile_new(&state);
+        node_reconcile_serve(labels->state, true);
         labels->listener = (struct node_listener){.on_node = on_mig_node, .data = labels};
         node_watch_listen(options->watch, &labels->listener);
         labels->backoff = (struct backoff){MIG_LABELS_RETRY_MS, MIG_LABELS_RETRY_MAX_MS, 0};
@@ -109,31 +113,16 @@ struct mig_labels *mig_labels_new(const struct mig_labels_options *options)
         return labels;
 }
 
-bool mig_labels_are_known(const struct mig_labels *labels)
+const struct mig_labels_value *mig_labels_value(const struct mig_labels *labels)
 {
-        return labels->is_known;
-}
-
-const char *mig_labels_config(const struct mig_labels *labels)
-{
-        return labels->config;
-}
-
-bool mig_labels_evict(const struct mig_labels *labels)
-{
-        return labels->evict;
-}
-
-enum mig_state mig_labels_first_state(const struct mig_labels *labels)
-{
-        return labels->first_state;
+        return &labels->value;
 }
 
 void mig_labels_put(struct mig_labels *labels, enum mig_state state, const char *reason)
 {
         json_t *object;
 
-        if (!labels->is_known || (state == MIG_STATE_NONE && !labels->has_reported))
+        if (!labels->value.is_known || (state == MIG_STATE_NONE && !labels->has_reported))
                 return;
         labels->has_reported = true;
         object = json_pack("{s:s, s:s, s:{s:s}}", "apiVersion", "v1", "kind", "Node", "metadata", "name", labels->node);
@@ -147,7 +136,7 @@ void mig_labels_put(struct mig_labels *labels, enum mig_state state, const char 
                 json_object_set_new(
                         object_make(object, "metadata", "annotations", NULL), MIG_REASON_ANNOTATION, json_string(text));
         }
-        node_apply_put(labels->apply, object);
+        node_reconcile_put(labels->state, object);
 }
 
 static void free_labels(uv_handle_t *handle)
@@ -163,7 +152,7 @@ struct mig_labels *mig_labels_close(struct mig_labels *labels)
         if (!labels)
                 return NULL;
         node_watch_leave(&labels->listener);
-        labels->apply = node_apply_close(labels->apply);
+        labels->state = node_reconcile_close(labels->state);
         labels->call = kube_call_cancel(labels->call);
         uv_close((uv_handle_t *)&labels->timer, free_labels);
         return NULL;

@@ -18,6 +18,13 @@
 struct mig_labels;
 struct node_watch;
 
+struct mig_labels_value {
+        bool is_known;
+        char config[MIG_CONFIG_NAME_SIZE]; /* "": the node has no such label */
+        bool evict;
+        enum mig_state first_state; /* when they became known */
+};
+
 struct mig_labels_options {
         struct kube_client *client; /* must outlive the mig_labels */
         struct node_watch *watch;   /* of that node; must outlive the mig_labels */
@@ -28,10 +35,8 @@ struct mig_labels_options {
 
 struct mig_labels *mig_labels_new(const struct mig_labels_options *options);
 
-bool mig_labels_are_known(const struct mig_labels *labels);
-const char *mig_labels_config(const struct mig_labels *labels); /* "": the node has no such label */
-bool mig_labels_evict(const struct mig_labels *labels);
-enum mig_state mig_labels_first_state(const struct mig_labels *labels);
+/* The present value of the labels. */
+const struct mig_labels_value *mig_labels_value(const struct mig_labels *labels);
 
 /* |reason|: "" for none. */
 void mig_labels_put(struct mig_labels *labels, enum mig_state state, const char *reason);

@@ -12,6 +12,7 @@ enum state { OFF, SETTLING, WRITING, RETRYING, RESTING };
 
 struct node_reconcile {
         struct node_reconcile_options options;
+        char *path; /* of the node; NULL: without a field manager */
         enum state state;
         json_t *wanted;   /* NULL: nothing was put yet */
         json_t *written;  /* last, or now; NULL: nothing since it serves */
@@ -59,6 +60,17 @@ uint64_t node_reconcile_rest(uint64_t refresh_ms, uint32_t random)
 
 /* ---- writing ---- */
 
+static struct kube_call *reconcile_apply(struct node_reconcile *reconcile)
+{
+        return kube_client_send(reconcile->options.client, &(struct kube_request){.method = KUBE_APPLY,
+                                                                   .path = reconcile->path,
+                                                                   .body = reconcile->written,
+                                                                   .field_manager = reconcile->options.manager,
+                                                                   .force = true,
+                                                                   .done = node_reconcile_answered,
+                                                                   .data = reconcile});
+}
+
 static void reconcile_write(struct node_reconcile *reconcile)
 {
         uv_timer_stop(&reconcile->timer);
@@ -66,7 +78,8 @@ static void reconcile_write(struct node_reconcile *reconcile)
         reconcile->written = json_incref(reconcile->wanted);
         reconcile->is_accepted = false;
         reconcile->state = WRITING;
-        reconcile->call = reconcile->options.write(reconcile->written, reconcile->options.data);
+        reconcile->call = reconcile->path ? reconcile_apply(reconcile)
+                                          : reconcile->options.write(reconcile->written, reconcile->options.data);
 }
 
 static void on_reconcile_timer(uv_timer_t *timer)
@@ -145,7 +158,7 @@ void node_reconcile_go_on(struct node_reconcile *reconcile, struct kube_call *ca
         reconcile->call = call;
 }
 
-void node_reconcile_put(struct node_reconcile *reconcile, json_t *wanted)
+bool node_reconcile_put(struct node_reconcile *reconcile, json_t *wanted)
 {
         bool is_same = json_equal(reconcile->wanted, wanted);
 
@@ -153,6 +166,7 @@ void node_reconcile_put(struct node_reconcile *reconcile, json_t *wanted)
         reconcile->wanted = wanted;
         if (!is_same)
                 reconcile_schedule(reconcile);
+        return !is_same;
 }
 
 /* ---- restoring ---- */
@@ -196,13 +210,27 @@ static bool is_same_node(struct node_reconcile *reconcile, const json_t *node)
         return reconcile->uid == reconcile->seen_uid || json_equal(reconcile->uid, reconcile->seen_uid);
 }
 
+bool node_reconcile_has(const json_t *node, const json_t *object)
+{
+        static const char *const kinds[] = {"labels", "annotations"};
+
+        for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+                if (!object_covers(object_find(node, "metadata", kinds[i], NULL),
+                            object_find(object, "metadata", kinds[i], NULL)))
+                        return false;
+        return true;
+}
+
 static bool status_reconcile_is_right(struct node_reconcile *reconcile, const json_t *node)
 {
         const struct node_reconcile_options *options = &reconcile->options;
 
-        if (!options->is_right)
+        if (!reconcile->path && !options->is_right)
                 return is_same_node(reconcile, node) || !reconcile->written;
-        return !reconcile->written || options->is_right(node, reconcile->written, options->data);
+        if (!reconcile->written)
+                return true;
+        return reconcile->path ? node_reconcile_has(node, reconcile->written)
+                               : options->is_right(node, reconcile->written, options->data);
 }
 
 /* The wait runs from the moment when it was first missing, however often the node changes meanwhile. */
@@ -244,6 +272,7 @@ struct node_reconcile *node_reconcile_new(const struct node_reconcile_options *o
         struct node_reconcile *reconcile = xcalloc(1, sizeof(*reconcile));
 
         reconcile->options = *options;
+        reconcile->path = options->manager ? object_path("/api/v1/nodes", options->node) : NULL;
         reconcile->backoff = (struct backoff){options->retry_ms, options->retry_limit_ms, 0};
         uv_timer_init(options->loop, &reconcile->timer);
         uv_timer_init(options->loop, &reconcile->restore);
@@ -267,6 +296,7 @@ static void free_reconcile(uv_handle_t *handle)
         json_decref(reconcile->wanted);
         json_decref(reconcile->uid);
         json_decref(reconcile->seen_uid);
+        free(reconcile->path);
         free(reconcile);
 }
 

@@ -3,8 +3,10 @@
  * restores it if another client removed or changed it, or if the node was created again. Labels, annotations, condition
  * and taint are kept so.
  *
- * It does not know what the thing is, where it is, or how it is written: for it the thing is a JSON value. Its owner
- * writes a value, in one request or several, and says whether a node still has it.
+ * For it the thing is a JSON value, of which it does not know the meaning. Its owner writes a value, in one request or
+ * several, and says whether a node still has it. Labels and annotations of the node that one field manager owns are
+ * written here: by server-side apply, so those of others are not touched, and what the newest value no longer has is
+ * removed.
  *
  *     off ──serve──► resting ──another value──► settling ──settle_ms──► writing ──accepted──► resting
  *                     │  ▲                       │    ▲                  ▲ ▲ └────failed────► retrying
@@ -38,6 +40,9 @@
 #define NODE_RECONCILE_MS UINT64_C(2000)
 #define NODE_RECONCILE_MAX_MS (UINT64_C(600) * 1000)
 #define NODE_RECONCILE_CALM_MS (UINT64_C(1800) * 1000)
+/* Pauses between two attempts to write annotations, or the state of the MIG configuration. */
+#define NODE_RECONCILE_RETRY_MS UINT64_C(5000)
+#define NODE_RECONCILE_RETRY_MAX_MS UINT64_C(300000)
 
 /* ---- pure ---- */
 
@@ -73,8 +78,12 @@ struct node_reconcile_options {
         const char *failed;    /* "labels cannot be published, will try again": once for each error */
         const char *succeeded; /* "labels are published": after a failure */
 
+        /* NULL, or the field manager: a value is a Node object with labels and annotations, as said above. Borrowed. */
+        const char *manager;
+        struct kube_client *client; /* with |manager| only; outlives the reconciler */
+        const char *node;           /* its name, copied */
         /*
-         * Begins to write |wanted|, which is not to be changed and is valid until the write ends, by
+         * The next two are for any other value. Begins to write |wanted|, which is not to be changed and is valid until the write ends, by
          * node_reconcile_done(). Returns the request under way, or NULL if the write has ended already.
          */
         struct kube_call *(*write)(json_t *wanted, void *data);
@@ -101,8 +110,8 @@ struct node_reconcile *node_reconcile_new(const struct node_reconcile_options *o
 /* On: writes the newest value, even if it was accepted before. Off: ends a write under way; the object stays. */
 void node_reconcile_serve(struct node_reconcile *reconcile, bool is_serving);
 
-/* |wanted| is the newest value. Takes over the reference. */
-void node_reconcile_put(struct node_reconcile *reconcile, json_t *wanted);
+/* |wanted| is the newest value. Takes over the reference. True: it differs from the one before. */
+bool node_reconcile_put(struct node_reconcile *reconcile, json_t *wanted);
 
 /* For the owner, during a write: |call| is its next request. */
 void node_reconcile_go_on(struct node_reconcile *reconcile, struct kube_call *call);
@@ -112,6 +121,9 @@ void node_reconcile_done(struct node_reconcile *reconcile, const struct error *e
 
 /* Calls node_reconcile_done(); as the callback of the last request, whose |data| is the reconciler. */
 void node_reconcile_answered(const struct kube_answer *answer, void *data);
+
+/* True if |node|, from the API server, has all labels and annotations of |object|. Pure. */
+bool node_reconcile_has(const json_t *node, const json_t *object);
 
 /* No callback after this. Accepts NULL, returns NULL. */
 struct node_reconcile *node_reconcile_close(struct node_reconcile *reconcile);

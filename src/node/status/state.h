@@ -1,10 +1,10 @@
 /*
  * The condition and the taint on this node's object in the API, where they are configured, so that schedulers and
- * people see whether the node can share a GPU. node/status/health.h decides that.
+ * people see whether the node can share a GPU (node/status/report.h).
  *
  *   condition   always there: True, False, with the reason; sent by server-side apply under a field manager of its own,
  *               so that kubelet's conditions, and those of others, are not touched
- *   taint       there while the node is not ready; sent with the list it was read with (node/status/taint.h)
+ *   taint       there while the node is not ready; sent with the list it was read with
  *
  * A node must be not ready for NODE_STATE_SETTLE_MS before it is marked: most Xids are over by then. All other changes
  * are sent at once. At least every NODE_STATE_REFRESH_MS the state is sent again, as the heartbeat of the condition.
@@ -17,9 +17,11 @@
 #pragma once
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <uv.h>
 
-#include "node/status/health.h"
+#include "config/kube_name.h"
+#include "node/status/report.h"
 
 #define NODE_STATE_SETTLE_MS UINT64_C(5000)
 #define NODE_STATE_REFRESH_MS (UINT64_C(300) * 1000)
@@ -58,3 +60,22 @@ bool node_state_has_condition(const json_t *node);
 
 /* The body to apply to the status; |condition| NULL removes the present one. A new reference. */
 json_t *node_state_status(const char *node, json_t *condition);
+
+/* ---- the taint; pure ---- */
+
+/*
+ * These change a Node object from the API server. The caller sends it back with its resourceVersion, since the list of
+ * taints is replaced as a whole.
+ *
+ * The annotation NODE_TAINT_ANNOTATION says which taint is ours, as key=value:effect. So a taint of another client is
+ * never changed, even if it has our key and effect (the API server allows only one taint per key and effect): it then
+ * serves as ours. The same holds for a taint whose value another client changed. And an agent with another option, and
+ * uninstall, find the taint that we set.
+ */
+#define NODE_TAINT_ANNOTATION "warpshare.dev/taint"
+
+/* |wanted| NULL: remove ours. False: nothing had to be changed. */
+bool node_taint_merge(json_t *node, const struct node_taint *wanted);
+
+/* The annotation's value, or NULL. */
+const char *node_taint_of(const json_t *node);

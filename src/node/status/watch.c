@@ -2,12 +2,15 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "net/kube/object.h"
 #include "net/kube/watch.h"
+
+#define VALUE_MAX 63 /* Kubernetes' limit for a label */
 
 struct node_watch {
         struct kube_client *client;
@@ -161,5 +164,152 @@ struct node_watch *node_watch_close(struct node_watch *watch)
         watch->is_closed = true;
         if (!watch->is_reporting)
                 free_watch(watch);
+        return NULL;
+}
+
+/* ---- the value of a label ---- */
+
+struct node_label {
+        struct node_label_options options;
+        char *key;
+        struct node_listener listener;
+        char *value;
+        bool is_known;
+};
+
+/* The watch reports the node before it says that its list is complete: a node without an answer yet is unknown. */
+static void status_label_set(struct node_label *label, const char *value)
+{
+        _free_ char *copy = xasprintf("%.*s", VALUE_MAX, value);
+
+        if (strcmp(label->value, copy) == 0)
+                return;
+        free(label->value);
+        label->value = TAKE_PTR(copy);
+        if (label->is_known)
+                label->options.changed(label->options.data);
+}
+
+static void on_label_node(const json_t *node, void *data)
+{
+        struct node_label *label = data;
+        const char *value = node ? object_text(node, "metadata", "labels", label->key, NULL) : NULL;
+
+        status_label_set(label, value ? value : "");
+}
+
+static void on_label_synced(void *data)
+{
+        struct node_label *label = data;
+
+        if (label->is_known)
+                return;
+        label->is_known = true;
+        label->options.changed(label->options.data);
+}
+
+static void on_node_label_trouble(const struct error *error, void *data)
+{
+        struct node_label *label = data;
+
+        label->options.trouble(error, label->options.data);
+}
+
+struct node_label *node_label_new(const struct node_label_options *options)
+{
+        struct node_label *label = xcalloc(1, sizeof(*label));
+
+        label->options = *options;
+        label->key = xstrdup(options->key);
+        label->value = xstrdup("");
+        label->listener = (struct node_listener){.on_node = on_label_node,
+                .on_synced = on_label_synced,
+                .on_trouble = on_node_label_trouble,
+                .data = label};
+        node_watch_listen(options->watch, &label->listener);
+        return label;
+}
+
+bool node_label_is_known(const struct node_label *label)
+{
+        return label->is_known;
+}
+
+const char *node_label_value(const struct node_label *label)
+{
+        return label->value;
+}
+
+struct node_label *node_label_close(struct node_label *label)
+{
+        if (!label)
+                return NULL;
+        node_watch_leave(&label->listener);
+        free(label->key);
+        free(label->value);
+        free(label);
+        return NULL;
+}
+
+/* ---- whether clients of the driver may be on the node ---- */
+
+#define CLIENT_LABEL "nvidia.com/gpu.deploy.client"
+#define UPGRADE_LABEL "nvidia.com/gpu-driver-upgrade-state"
+#define UNLOADING "pod-restart-required"
+
+struct node_clients {
+        void (*changed)(const char *reason, void *data);
+        void *data;
+        struct node_listener listener;
+        char *reason; /* NULL: they may be here */
+};
+
+static char *clients_reason_text(const char *label, const char *value)
+{
+        return xasprintf("%s=%.*s", label, VALUE_MAX, value);
+}
+
+char *node_clients_reason(const json_t *node)
+{
+        const char *client = object_text(node, "metadata", "labels", CLIENT_LABEL, NULL);
+        const char *upgrade = object_text(node, "metadata", "labels", UPGRADE_LABEL, NULL);
+
+        if (client)
+                return strcmp(client, "true") == 0 ? NULL : clients_reason_text(CLIENT_LABEL, client);
+        return upgrade && strcmp(upgrade, UNLOADING) == 0 ? clients_reason_text(UPGRADE_LABEL, upgrade) : NULL;
+}
+
+static void clients_on_node(const json_t *node, void *data)
+{
+        struct node_clients *clients = data;
+        _free_ char *before = NULL;
+
+        if (!node)
+                return;
+        before = clients->reason;
+        clients->reason = node_clients_reason(node);
+        if (!before != !clients->reason)
+                clients->changed(clients->reason, clients->data);
+}
+
+struct node_clients *node_clients_new(
+        struct node_watch *watch, void (*changed)(const char *reason, void *data), void *data)
+{
+        struct node_clients *clients = xcalloc(1, sizeof(*clients));
+
+        clients->changed = changed;
+        clients->data = data;
+        clients->listener = (struct node_listener){.on_node = clients_on_node, .data = clients};
+        node_watch_listen(watch, &clients->listener);
+        return clients;
+}
+
+struct node_clients *node_clients_close(struct node_clients *clients)
+{
+        if (!clients)
+                return NULL;
+        node_watch_leave(&clients->listener);
+        free(clients->reason);
+        free(clients);
         return NULL;
 }

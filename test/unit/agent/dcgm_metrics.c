@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "agent/dcgm_metrics.h"
+#include "agent/metrics.h"
 
 #define MIB (UINT64_C(1) << 20)
 

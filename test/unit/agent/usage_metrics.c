@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "agent/usage_metrics.h"
+#include "agent/metrics.h"
 
 #define GIB (UINT64_C(1) << 30)
 #define NONE GPU_VALUE_UNKNOWN

@@ -232,7 +232,7 @@ static void test_a_mode_that_waits_is_given_up(void **state UNUSED)
         rig_plan(&rig, &plan, wanted);
         assert_ok(rig_apply(&rig, &plan, &end, &err), &err);
         assert_ok(mig_change_open(&change, &rig.options, &err), &err);
-        assert_ok(mig_change_undo(&change, &end, &err), &err);
+        assert_ok(mig_change_resume(&change, true, &end, &err), &err);
         mig_change_close(&change);
         assert_int_equal(end, MIG_CHANGE_UNDONE);
         rig_read(&rig, &node);

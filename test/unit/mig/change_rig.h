@@ -151,7 +151,7 @@ static inline int rig_resume(struct rig *rig, enum mig_change_end *end, struct e
         int rc;
 
         assert_ok(mig_change_open(&change, &rig->options, err), err);
-        rc = mig_change_resume(&change, end, err);
+        rc = mig_change_resume(&change, false, end, err);
         mig_change_close(&change);
         return rc;
 }

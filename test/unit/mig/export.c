@@ -4,7 +4,7 @@
 
 #include "base/macro.h"
 #include "base/strbuf.h"
-#include "mig/wanted.h"
+#include "mig/node.h"
 #include "mig/parted.h"
 #include "model_gpu.h"
 

@@ -226,7 +226,7 @@ static void a_name_is_quoted_where_yaml_would_read_something_else(void **state)
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         struct mig_parted_config configs[ARRAY_SIZE(names)];
-        const struct mig_parted_entry entry = {.is_for_all = true};
+        struct mig_parted_entry entry = {.is_for_all = true};
         const struct mig_parted parted = {.configs = configs, .n_configs = ARRAY_SIZE(names)};
         struct mig_parted again;
         struct error err;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "mig/handover.h"
+#include "mig/manager.h"
 
 static const char plan[] =
         "time=now level=info msg=\"reading the GPUs\"\n"

@@ -188,7 +188,7 @@ static void a_gpu_that_cannot_be_read_is_named_by_what_may_be_for_it(void **stat
         (void)state;
         static const struct mig_parted_filter filter = {.device = 0x20B710DE};
         static const unsigned int second[] = {1};
-        static const struct mig_parted_entry entries[] = {
+        static struct mig_parted_entry entries[] = {
                 {.is_for_all = true, .filters = &filter, .n_filters = 1}, {.devices = second, .n_devices = 1}};
         static const struct mig_node_gpu gpus[] = {{.name = "", .problem = "GPU is lost"}};
         static const struct mig_node node = {.gpus = gpus, .n_gpus = 1};
@@ -209,7 +209,7 @@ static void where_only_the_mode_counts_profiles_may_be_unknown(void **state)
 {
         (void)state;
         static const struct mig_wanted_count counts[] = {{.profile = "1g.12gb", .count = 1}};
-        static const struct mig_parted_entry entry = {
+        static struct mig_parted_entry entry = {
                 .is_for_all = true, .is_enabled = true, .counts = counts, .n_counts = 1};
         static const struct mig_parted_config config = {.name = "a", .entries = &entry, .n_entries = 1};
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
@@ -335,7 +335,7 @@ static void a_gpu_whose_driver_lists_no_profiles_keeps_the_names_of_the_file(voi
 {
         (void)state;
         static const struct mig_wanted_count counts[] = {{"1g.5gb", 7}};
-        static const struct mig_parted_entry entry = {
+        static struct mig_parted_entry entry = {
                 .is_for_all = true, .is_enabled = true, .counts = counts, .n_counts = 1};
         static const struct mig_parted_config config = {.name = "c", .entries = &entry, .n_entries = 1};
         static const struct mig_node_gpu gpu = {.name = "NVIDIA A100-SXM4-40GB", .is_capable = true};

@@ -6,7 +6,7 @@
 
 #include "base/macro.h"
 #include "base/strbuf.h"
-#include "mig/shape.h"
+#include "mig/geometry.h"
 
 static struct mig_shape_counts count(const unsigned int *slices, size_t n_slices)
 {

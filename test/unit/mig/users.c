@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "mig/users.h"
+#include "mig/view.h"
 
 #define GIB (1ULL << 30)
 

@@ -77,7 +77,7 @@ static int tear_down(void **state)
         struct fixture *fixture = *state;
         int result;
 
-        node_events_close(fixture->events, NULL, NULL);
+        node_events_close(fixture->events);
         uv_run(&fixture->loop, UV_RUN_DEFAULT);
         result = uv_loop_close(&fixture->loop);
         arena_done(&fixture->arena);

@@ -262,19 +262,6 @@ static void test_a_key_that_is_too_long_is_left_out(void **state UNUSED)
         assert_true(text_starts_with(bench.warnings.data, "no label 'warpshare.dev/product.aaaa"));
 }
 
-static void test_labels_compare_by_key_and_value(void **state UNUSED)
-{
-        static const struct label one[] = {{"a", "1"}, {"b", "2"}};
-        static const struct label other[] = {{"a", "1"}, {"b", "3"}};
-        const struct labels a = {one, 2};
-        const struct labels b = {other, 2};
-        const struct labels c = {one, 1};
-
-        assert_true(labels_are_same(&a, &a));
-        assert_false(labels_are_same(&a, &b));
-        assert_false(labels_are_same(&a, &c));
-}
-
 /* ---- what real nodes have ---- */
 
 static void read_recorded(const char *name, struct strbuf *text)
@@ -441,7 +428,6 @@ int main(void)
                 cmocka_unit_test(test_tegra_and_wsl_have_a_count_and_no_product),
                 cmocka_unit_test(test_a_gpu_without_a_known_name_has_no_labels),
                 cmocka_unit_test(test_a_key_that_is_too_long_is_left_out),
-                cmocka_unit_test(test_labels_compare_by_key_and_value),
                 cmocka_unit_test(test_a_t4_has_the_labels_that_were_recorded),
                 cmocka_unit_test(test_recorded_values_of_vgpus_and_machines_are_kept),
                 cmocka_unit_test(test_each_recorded_host_driver_of_a_vgpu_is_a_label),

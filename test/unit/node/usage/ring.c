@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/macro.h"
-#include "node/usage/ring.h"
+#include "node/usage/usage.h"
 
 static void test_nothing_has_no_peak(void **state UNUSED)
 {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/strbuf.h"
-#include "node/status/health.h"
+#include "node/status/report.h"
 
 static struct unit_health table;
 static struct node_health *health;
@@ -183,12 +183,12 @@ static void test_an_agent_that_has_just_started_says_nothing(void **state UNUSED
 
 static void test_a_node_without_a_plan_is_not_ready(void **state UNUSED)
 {
-        node_health_set_unavailable(health, "no library");
+        node_health_set_problem(health, NODE_UNAVAILABLE, "no library");
         assert_condition(NODE_NOT_READY, "NVMLUnavailable", "NVML cannot be used: no library");
         set_inventory(&inventory);
         assert_condition(NODE_UNKNOWN, "Starting",
                 "the GPUs have not been read yet, or it is not known yet which MIG configuration they are to have");
-        node_health_set_refused(health, "replicas: 0");
+        node_health_set_problem(health, NODE_PLAN_REFUSED, "replicas: 0");
         assert_condition(NODE_NOT_READY, "ChangeRefused", "no plan is in force: replicas: 0");
 }
 
@@ -231,22 +231,22 @@ static void test_units_that_belong_to_dra_count_as_those_of_the_device_plugin(vo
 static void test_a_refused_change_leaves_the_node_ready_and_says_so(void **state UNUSED)
 {
         begin();
-        node_health_set_refused(health, "replicas: 0, must be at least 1");
+        node_health_set_problem(health, NODE_PLAN_REFUSED, "replicas: 0, must be at least 1");
         assert_condition(
                 NODE_READY, "ChangeRefused", "the previous plan stays in force: replicas: 0, must be at least 1");
-        node_health_set_refused(health, NULL);
+        node_health_set_problem(health, NODE_PLAN_REFUSED, NULL);
         assert_condition(NODE_READY, "Ready", "4 units are healthy, 2 resources are advertised");
 }
 
 static void test_an_offer_that_is_reduced_leaves_the_node_ready_and_says_so(void **state UNUSED)
 {
         begin();
-        node_health_set_reduced(health, "one form each");
+        node_health_set_problem(health, NODE_OFFER_REDUCED, "one form each");
         assert_condition(NODE_READY, "OfferReduced", "one form each");
-        node_health_set_refused(health, "no");
+        node_health_set_problem(health, NODE_PLAN_REFUSED, "no");
         assert_condition(NODE_READY, "ChangeRefused", "the previous plan stays in force: no");
-        node_health_set_refused(health, NULL);
-        node_health_set_reduced(health, NULL);
+        node_health_set_problem(health, NODE_PLAN_REFUSED, NULL);
+        node_health_set_problem(health, NODE_OFFER_REDUCED, NULL);
         assert_condition(NODE_READY, "Ready", "4 units are healthy, 2 resources are advertised");
 }
 

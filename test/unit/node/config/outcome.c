@@ -3,7 +3,7 @@
  */
 #include "unit.h"
 
-#include "node/config/report.h"
+#include "node/config/outcome.h"
 
 static void assert_node(const struct config_status *status, const char *expected)
 {

@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "base/macro.h"
 #include "config/config.h"
-#include "node/config/folder.h"
+#include "node/config/source.h"
 
 static char folder[64];
 static struct arena arena;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "node/status/taint.h"
+#include "node/status/state.h"
 
 #define OURS "{'key': 'a/b', 'value': 'c', 'effect': 'NoSchedule'}"
 #define THEIRS "{'key': 'x', 'effect': 'NoExecute', 'timeAdded': '2026-11-22T13:00:00Z'}"

@@ -1,7 +1,7 @@
 #include "unit.h"
 
 #include "base/alloc.h"
-#include "node/status/clients.h"
+#include "node/status/watch.h"
 
 #define CLIENT "\"nvidia.com/gpu.deploy.client\""
 #define UPGRADE "\"nvidia.com/gpu-driver-upgrade-state\""
