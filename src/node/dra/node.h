@@ -32,7 +32,8 @@ struct dra_driver_options {
 
 struct dra_node {
         struct dra_driver_options options; /* without the configuration */
-        const char *driver;                /* its name */
+        const char *name;
+        const char *driver; /* its name */
         const char *pool;
         const char *cdi_root;
         struct dra_record *record;
