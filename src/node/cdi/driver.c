@@ -428,9 +428,10 @@ static void add_firmware(const struct finder *finder)
 int driver_find(struct driver *ret, const struct cdi_context *context, struct error *err)
 {
         const char *version = context->plan->inventory->driver_version;
+        struct driver driver;
         struct finder finder = {
                 .context = context,
-                .driver = ret,
+                .driver = &driver,
                 .version = version,
                 .folders = ARENA_ARRAY(context->arena, const char *, DRIVER_MAX_FOLDERS),
         };
@@ -438,7 +439,7 @@ int driver_find(struct driver *ret, const struct cdi_context *context, struct er
         if (!version || !cdi_is_plain(version))
                 return error_set(err, ERROR_UNAVAILABLE, "NVML does not say which version the driver has");
         finder.suffix = arena_printf(context->arena, ".so.%s", version);
-        driver_init(ret, context->arena);
+        driver_init(&driver, context->arena);
         if (find_folders(&finder, err) < 0)
                 return -1;
         add_all_libraries(&finder);
@@ -449,5 +450,6 @@ int driver_find(struct driver *ret, const struct cdi_context *context, struct er
                 add_searched(&finder, &sockets);
         add_firmware(&finder);
         add_searched(&finder, &programs);
+        *ret = driver;
         return 0;
 }
