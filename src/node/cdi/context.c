@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fnmatch.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <string.h>
@@ -188,8 +189,16 @@ unsigned int cdi_type(const struct cdi_context *context, const char *path)
 
 /* ---- folders ---- */
 
-size_t cdi_list(const struct cdi_context *context, const char *root, const char *path, cdi_filter_fn *is_wanted,
-        const void *data, const char *const **ret)
+static bool matches_any(const char *name, const char *const *patterns)
+{
+        for (; *patterns; patterns++)
+                if (fnmatch(*patterns, name, FNM_PERIOD) == 0)
+                        return true;
+        return false;
+}
+
+size_t cdi_list(const struct cdi_context *context, const char *root, const char *path, const char *const *patterns,
+        const char *const **ret)
 {
         _free_ char *folder = xasprintf("%s%s", root, path);
         DIR *handle = opendir(folder);
@@ -204,7 +213,7 @@ size_t cdi_list(const struct cdi_context *context, const char *root, const char 
         }
         names = ARENA_ARRAY(context->arena, const char *, CDI_MAX_NAMES);
         while (count < CDI_MAX_NAMES && (entry = readdir(handle)))
-                if (cdi_is_plain(entry->d_name) && is_wanted(entry->d_name, data))
+                if (cdi_is_plain(entry->d_name) && matches_any(entry->d_name, patterns))
                         names[count++] = arena_strdup(context->arena, entry->d_name);
         closedir(handle);
         qsort(names, count, sizeof(*names), text_compare);

@@ -82,13 +82,13 @@ bool cdi_look(const struct cdi_context *context, const char *root, const char *p
 unsigned int cdi_type(const struct cdi_context *context, const char *path);
 
 /*
- * The names in folder |path| below |root|, one of the roots, that |is_wanted| accepts, sorted; at most CDI_MAX_NAMES, and
- * only those that cdi_is_plain() accepts. Returns 0 if the folder does not exist.
+ * The names in folder |path| below |root|, one of the roots, that match one of |patterns| (as in a shell; NULL ends the
+ * list), sorted; at most CDI_MAX_NAMES, and only those that cdi_is_plain() accepts. Returns 0 if the folder does not
+ * exist.
  */
 #define CDI_MAX_NAMES ((size_t)1024)
-typedef bool cdi_filter_fn(const char *name, const void *data);
-size_t cdi_list(const struct cdi_context *context, const char *root, const char *path, cdi_filter_fn *is_wanted,
-        const void *data, const char *const **ret);
+size_t cdi_list(const struct cdi_context *context, const char *root, const char *path, const char *const *patterns,
+        const char *const **ret);
 
 /* Turns the path of the hook's program into its path on the host, if it is in the driver's tree. */
 const char *cdi_to_host(const struct cdi_context *context, const char *path);

@@ -27,15 +27,10 @@ static const char *cap_node(const struct cdi_context *context, int minor)
         return arena_printf(context->arena, "/dev/nvidia-caps/nvidia-cap%d", minor);
 }
 
-static bool is_graphics_node(const char *name, const void *data UNUSED)
-{
-        return text_starts_with(name, "card") || text_starts_with(name, "renderD") ||
-               text_starts_with(name, "controlD");
-}
-
 /* For graphics: the kernel's DRM nodes, and the links by which programs find them. CUDA does not need them. */
 static void add_graphics(const struct cdi_context *context, struct spec_edits *edits, const struct gpu *gpu)
 {
+        static const char *const nodes[] = {"card*", "renderD*", "controlD*", NULL};
         struct driver_link links[2];
         size_t n_links = 0;
         const char *folder;
@@ -45,7 +40,7 @@ static void add_graphics(const struct cdi_context *context, struct spec_edits *e
         if (!gpu->bus || strchr(gpu->bus, '/'))
                 return;
         folder = arena_printf(context->arena, "/sys/bus/pci/devices/%s/drm", gpu->bus);
-        count = cdi_list(context, context->roots.system, folder, is_graphics_node, NULL, &names);
+        count = cdi_list(context, context->roots.system, folder, nodes, &names);
         for (size_t i = 0; i < count; i++) {
                 bool is_card = text_starts_with(names[i], "card");
 

@@ -73,11 +73,11 @@ static const char *driver_join(const struct finder *finder, const char *folder, 
         return arena_printf(finder->context->arena, "%s/%s", strcmp(folder, "/") == 0 ? "" : folder, name);
 }
 
-/* The names in |folder| of the driver's tree that |is_wanted| accepts; NULL: it has no such folder. */
-static size_t list_driver(const struct finder *finder, const char *folder, cdi_filter_fn *is_wanted, const void *data,
-        const char *const **ret)
+/* The names in |folder| of the driver's tree that match one of |patterns|; NULL: it has no such folder. */
+static size_t list_driver(
+        const struct finder *finder, const char *folder, const char *const *patterns, const char *const **ret)
 {
-        return folder ? cdi_list(finder->context, finder->context->roots.driver, folder, is_wanted, data, ret) : 0;
+        return folder ? cdi_list(finder->context, finder->context->roots.driver, folder, patterns, ret) : 0;
 }
 
 void driver_add_library_folder(struct driver *driver, struct arena *arena, const char *library)
@@ -119,25 +119,6 @@ static bool driver_ends_with(const char *text, const char *end)
         size_t length = strlen(text), end_length = strlen(end);
 
         return length > end_length && strcmp(text + length - end_length, end) == 0;
-}
-
-static bool is_of_version(const char *name, const void *suffix)
-{
-        return driver_ends_with(name, suffix);
-}
-
-static bool is_other_library(const char *name, const void *data)
-{
-        const struct cdi_context *context = data;
-        bool is_explicit = cdi_lists(context->config->cdi.feature_flags, "enable-explicit-driver-libraries");
-
-        for (size_t i = 0; i < ARRAY_SIZE(other_libraries); i++)
-                if (fnmatch(other_libraries[i], name, 0) == 0)
-                        return true;
-        for (size_t i = 0; is_explicit && i < ARRAY_SIZE(explicit_libraries); i++)
-                if (strcmp(explicit_libraries[i], name) == 0)
-                        return true;
-        return false;
 }
 
 static bool is_link(const struct finder *finder, const char *path)
@@ -216,44 +197,40 @@ static void add_library(const struct finder *finder, const char *folder, const c
                 add_known_links(finder, folder, name);
 }
 
-static void add_libraries(const struct finder *finder, const char *path, cdi_filter_fn *is_wanted, const void *data)
+static void add_libraries(const struct finder *finder, const char *path, const char *const *patterns)
 {
         const char *folder = cdi_resolve(finder->context, path);
         const char *const *names;
-        size_t count = list_driver(finder, folder, is_wanted, data, &names);
+        size_t count = list_driver(finder, folder, patterns, &names);
 
         for (size_t i = 0; i < count; i++)
                 add_library(finder, folder, names[i]);
 }
 
-static bool is_cuda_library(const char *name, const void *suffix)
-{
-        return text_starts_with(name, "lib") && driver_ends_with(name, suffix);
-}
-
 static void add_all_libraries(const struct finder *finder)
 {
+        struct arena *arena = finder->context->arena;
         struct driver *driver = finder->driver;
+        const char *const cuda[] = {arena_printf(arena, "lib*%s", finder->suffix), NULL};
+        const char *const versioned[] = {arena_printf(arena, "?*%s", finder->suffix), NULL};
+        const char *others[ARRAY_SIZE(other_libraries) + ARRAY_SIZE(explicit_libraries) + 1] = {NULL};
 
+        memcpy(others, other_libraries, sizeof(other_libraries));
+        if (cdi_lists(finder->context->config->cdi.feature_flags, "enable-explicit-driver-libraries"))
+                memcpy(others + ARRAY_SIZE(other_libraries), explicit_libraries, sizeof(explicit_libraries));
         for (size_t i = 0; i < finder->n_folders; i++) {
                 const char *folder = finder->folders[i];
                 const char *const *names;
 
-                if (list_driver(finder, folder, is_cuda_library, finder->suffix, &names))
+                if (list_driver(finder, folder, cuda, &names))
                         driver_add_folder(driver->cuda_folders, &driver->n_cuda_folders, folder);
-                add_libraries(finder, folder, is_of_version, finder->suffix);
-                add_libraries(finder, driver_join(finder, folder, "vdpau"), is_of_version, finder->suffix);
-                add_libraries(finder, folder, is_other_library, finder->context);
+                add_libraries(finder, folder, versioned);
+                add_libraries(finder, driver_join(finder, folder, "vdpau"), versioned);
+                add_libraries(finder, folder, others);
         }
 }
 
 /* ---- the version of the driver that runs ---- */
-
-static bool is_core_library(const char *name, const void *data UNUSED)
-{
-        return (text_starts_with(name, "libcuda.so.") && strchr(name + 11, '.')) ||
-               (text_starts_with(name, "libnvidia-ml.so.") && strchr(name + 16, '.'));
-}
 
 /* Adds a folder of the search path, with links resolved. */
 static void add_search_folder(struct finder *finder, const char *path)
@@ -270,9 +247,11 @@ static void add_search_folder(struct finder *finder, const char *path)
  */
 static bool has_version(const struct finder *finder, const char **ret_other)
 {
+        static const char *const core[] = {"libcuda.so.*.*", "libnvidia-ml.so.*.*", NULL};
+
         for (size_t i = 0; i < finder->n_folders; i++) {
                 const char *const *names;
-                size_t count = list_driver(finder, finder->folders[i], is_core_library, NULL, &names);
+                size_t count = list_driver(finder, finder->folders[i], core, &names);
 
                 for (size_t j = 0; j < count; j++) {
                         if (driver_ends_with(names[j], finder->suffix))
@@ -331,14 +310,10 @@ static int find_folders(struct finder *finder, struct error *err)
 
 /* ---- configuration, firmware, programs, sockets ---- */
 
-static bool is_xorg_module(const char *name, const void *suffix)
-{
-        return strcmp(name, "nvidia_drv.so") == 0 ||
-               (text_starts_with(name, "libglxserver_nvidia.so.") && driver_ends_with(name, suffix));
-}
-
 static void add_xorg(const struct finder *finder)
 {
+        const char *const modules[] = {
+                "nvidia_drv.so", arena_printf(finder->context->arena, "libglxserver_nvidia%s", finder->suffix), NULL};
         static const char *const bases[] = {"/usr/lib64", "/usr/lib", "/usr/lib/x86_64-linux-gnu",
                 "/usr/lib/aarch64-linux-gnu", "/usr/X11R6/lib64", "/usr/X11R6/lib"};
         static const char *const folders[] = {"xorg/modules", "xorg/modules/drivers", "xorg/modules/extensions",
@@ -346,8 +321,7 @@ static void add_xorg(const struct finder *finder)
 
         for (size_t i = 0; i < ARRAY_SIZE(bases); i++)
                 for (size_t j = 0; j < ARRAY_SIZE(folders); j++)
-                        add_libraries(
-                                finder, driver_join(finder, bases[i], folders[j]), is_xorg_module, finder->suffix);
+                        add_libraries(finder, driver_join(finder, bases[i], folders[j]), modules);
 }
 
 /*
@@ -405,18 +379,13 @@ static void add_searched(const struct finder *finder, const struct searched *sea
                         searched->target ? driver_join(finder, searched->target, *name) : NULL, searched->type);
 }
 
-static bool is_firmware(const char *name, const void *data UNUSED)
-{
-        return fnmatch("gsp*.bin", name, 0) == 0;
-}
-
 /* True if |base| has the firmware: the kernel loads it from the first such folder. */
 static bool add_firmware_of(const struct finder *finder, const char *base)
 {
         const char *path = arena_printf(finder->context->arena, "%s/nvidia/%s", base, finder->version);
         const char *folder = cdi_resolve(finder->context, path);
         const char *const *names;
-        size_t count = list_driver(finder, folder, is_firmware, NULL, &names);
+        size_t count = list_driver(finder, folder, (const char *const[]){"gsp*.bin", NULL}, &names);
 
         for (size_t i = 0; i < count; i++)
                 add_first(finder, (const char *const[]){folder, NULL}, names[i], NULL, S_IFREG);
@@ -459,9 +428,10 @@ static void add_firmware(const struct finder *finder)
 int driver_find(struct driver *ret, const struct cdi_context *context, struct error *err)
 {
         const char *version = context->plan->inventory->driver_version;
+        struct driver driver;
         struct finder finder = {
                 .context = context,
-                .driver = ret,
+                .driver = &driver,
                 .version = version,
                 .folders = ARENA_ARRAY(context->arena, const char *, DRIVER_MAX_FOLDERS),
         };
@@ -469,7 +439,7 @@ int driver_find(struct driver *ret, const struct cdi_context *context, struct er
         if (!version || !cdi_is_plain(version))
                 return error_set(err, ERROR_UNAVAILABLE, "NVML does not say which version the driver has");
         finder.suffix = arena_printf(context->arena, ".so.%s", version);
-        driver_init(ret, context->arena);
+        driver_init(&driver, context->arena);
         if (find_folders(&finder, err) < 0)
                 return -1;
         add_all_libraries(&finder);
@@ -480,5 +450,6 @@ int driver_find(struct driver *ret, const struct cdi_context *context, struct er
                 add_searched(&finder, &sockets);
         add_firmware(&finder);
         add_searched(&finder, &programs);
+        *ret = driver;
         return 0;
 }

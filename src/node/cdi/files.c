@@ -10,18 +10,11 @@
 #include "base/list.h"
 #include "base/log.h"
 
-/* Identity and change time (ctime) of the file when its content was last verified. */
-struct seen {
-        dev_t device;
-        ino_t inode;
-        struct timespec changed;
-};
-
 struct cdi_file {
         struct list link;
         char *path;
         struct strbuf content;
-        struct seen seen;
+        struct stat seen; /* when its content was last verified */
 };
 
 struct cdi_files {
@@ -80,10 +73,10 @@ const struct strbuf *cdi_files_find(const struct cdi_files *files, const char *p
 
 /* ---- what is on the disk ---- */
 
-static bool files_is_same(const struct seen *seen, const struct stat *info)
+static bool files_is_same(const struct stat *seen, const struct stat *info)
 {
-        return seen->device == info->st_dev && seen->inode == info->st_ino &&
-               seen->changed.tv_sec == info->st_ctim.tv_sec && seen->changed.tv_nsec == info->st_ctim.tv_nsec;
+        return seen->st_dev == info->st_dev && seen->st_ino == info->st_ino &&
+               seen->st_ctim.tv_sec == info->st_ctim.tv_sec && seen->st_ctim.tv_nsec == info->st_ctim.tv_nsec;
 }
 
 static bool files_has_content(const char *path, const struct stat *info, const struct strbuf *content)
@@ -100,7 +93,7 @@ static bool files_has_content(const char *path, const struct stat *info, const s
  * Returns 1 if the file was written, 0 if it had the content already. |seen| is its identity when it was last verified,
  * and is updated.
  */
-static int files_bring_up_to_date(const char *path, const struct strbuf *content, struct seen *seen, struct error *err)
+static int files_bring_up_to_date(const char *path, const struct strbuf *content, struct stat *seen, struct error *err)
 {
         _free_ char *folder = NULL;
         struct stat info;
@@ -108,7 +101,7 @@ static int files_bring_up_to_date(const char *path, const struct strbuf *content
 
         if (lstat(path, &info) == 0 && files_is_same(seen, &info))
                 return 0;
-        *seen = (struct seen){0};
+        *seen = (struct stat){0};
         if (lstat(path, &info) < 0 || !files_has_content(path, &info, content)) {
                 folder = file_folder(path);
                 if (file_make_folder(folder, err) < 0 || file_write(path, content->data, content->size, err) < 0)
@@ -117,13 +110,13 @@ static int files_bring_up_to_date(const char *path, const struct strbuf *content
                 if (lstat(path, &info) < 0)
                         return 1;
         }
-        *seen = (struct seen){info.st_dev, info.st_ino, info.st_ctim};
+        *seen = info;
         return is_written;
 }
 
 int cdi_files_write(struct cdi_files *files, const char *path, const struct strbuf *content, struct error *err)
 {
-        struct seen seen = {0};
+        struct stat seen = {0};
         struct cdi_file *file;
 
         if (files_bring_up_to_date(path, content, &seen, err) < 0)

@@ -1,7 +1,6 @@
 #include "node/cdi/platforms.h"
 
 #include <ctype.h>
-#include <fnmatch.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,21 +15,6 @@
 #define STORES "/usr/lib/wsl/drivers"
 #define WSL_LIBRARIES "/usr/lib/wsl/lib"
 
-static bool platforms_is_any(const char *name, const void *data UNUSED)
-{
-        return name[0] != '.';
-}
-
-static bool is_driver_file(const char *name, const void *data UNUSED)
-{
-        static const char *const patterns[] = {"nvidia-smi", "*.so", "*.so.*", "*.bin", "*.dll"};
-
-        for (size_t i = 0; i < ARRAY_SIZE(patterns); i++)
-                if (fnmatch(patterns[i], name, 0) == 0)
-                        return true;
-        return false;
-}
-
 /* The modification time of a store's CUDA library; 0 if it has none. */
 static time_t age_of(const struct cdi_context *context, const char *store)
 {
@@ -43,7 +27,7 @@ static time_t age_of(const struct cdi_context *context, const char *store)
 static const char *find_store(const struct cdi_context *context)
 {
         const char *const *names;
-        size_t count = cdi_list(context, context->roots.driver, STORES, platforms_is_any, NULL, &names);
+        size_t count = cdi_list(context, context->roots.driver, STORES, (const char *const[]){"*", NULL}, &names);
         const char *newest = NULL;
         time_t newest_age = 0;
 
@@ -71,6 +55,7 @@ static void add_store_file(struct driver *driver, const struct cdi_context *cont
 
 int wsl_find(struct driver *ret, const struct cdi_context *context, struct error *err)
 {
+        static const char *const files[] = {"nvidia-smi", "*.so", "*.so.*", "*.bin", "*.dll", NULL};
         const char *root = *context->roots.driver ? context->roots.driver : "/";
         const char *store = find_store(context);
         const char *const *names;
@@ -86,7 +71,7 @@ int wsl_find(struct driver *ret, const struct cdi_context *context, struct error
         driver_init(ret, context->arena);
         ret->nodes[ret->n_nodes++] = "/dev/dxg";
         add_store_file(ret, context, WSL_LIBRARIES "/libdxcore.so");
-        count = cdi_list(context, context->roots.driver, store, is_driver_file, NULL, &names);
+        count = cdi_list(context, context->roots.driver, store, files, &names);
         for (size_t i = 0; i < count; i++) {
                 const char *path = arena_printf(context->arena, "%s/%s", store, names[i]);
 
@@ -200,11 +185,6 @@ static bool may_expand(struct reader *reader)
         return reader->n_expanded++ < MAX_EXPANDED;
 }
 
-static bool platforms_matches(const char *name, const void *pattern)
-{
-        return fnmatch(pattern, name, FNM_PERIOD) == 0;
-}
-
 /*
  * Calls |found| for each path that |pattern| stands for, sorted, as the files in |root| are now; a path without a
  * pattern is not looked for.
@@ -226,7 +206,7 @@ static void platforms_expand(struct reader *reader, const char *root, const char
         folder = arena_strndup(arena, pattern, plain);
         rest = pattern + plain + 1 + strcspn(pattern + plain + 1, "/");
         component = arena_strndup(arena, pattern + plain + 1, (size_t)(rest - pattern) - plain - 1);
-        count = cdi_list(reader->context, root, folder, platforms_matches, component, &names);
+        count = cdi_list(reader->context, root, folder, (const char *const[]){component, NULL}, &names);
         for (size_t i = 0; i < count && may_expand(reader); i++)
                 platforms_expand(reader, root, arena_printf(arena, "%s/%s%s", folder, names[i], rest), found);
 }

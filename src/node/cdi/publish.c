@@ -127,35 +127,20 @@ struct extra {
         const char *class_name;
         const char *device;
         const char *folder;
-        const char *names[2];  /* of nodes in |folder|; a '*' at the end stands for digits */
+        const char *names[3];  /* patterns of nodes in |folder|; NULL ends the list */
         const char *needed[2]; /* files in the driver's tree that are needed, too */
 };
 
 static const struct extra extras[] = {
         {EXTRA_GDRCOPY, CDI_CLASS_GDRCOPY, "all", "/dev", {"gdrdrv"}, {NULL}},
-        {EXTRA_GDS, CDI_CLASS_GDS, "all", "/dev", {"nvidia-fs*"}, {"/run/udev", "/etc/cufile.json"}},
-        {EXTRA_MOFED, CDI_CLASS_MOFED, "all", "/dev/infiniband", {"uverbs*", "rdma_cm"}, {NULL}},
+        {EXTRA_GDS, CDI_CLASS_GDS, "all", "/dev", {"nvidia-fs[0-9]*"}, {"/run/udev", "/etc/cufile.json"}},
+        {EXTRA_MOFED, CDI_CLASS_MOFED, "all", "/dev/infiniband", {"uverbs[0-9]*", "rdma_cm"}, {NULL}},
         {0, CDI_CLASS_IMEX, "0", "/dev/nvidia-caps-imex-channels", {"channel0"}, {NULL}},
 };
 
 static bool extra_is_enabled(const struct config *config, const struct extra *extra)
 {
         return extra->bit ? config->devices.extras & extra->bit : config->devices.has_imex_channel;
-}
-
-static bool extra_is_wanted(const char *name, const void *data)
-{
-        const struct extra *extra = data;
-
-        for (size_t i = 0; i < ARRAY_SIZE(extra->names) && extra->names[i]; i++) {
-                size_t length = strcspn(extra->names[i], "*");
-                bool has_star = extra->names[i][length];
-
-                if (strncmp(name, extra->names[i], length) == 0 &&
-                        name[length + (has_star ? strspn(name + length, "0123456789") : 0)] == '\0')
-                        return true;
-        }
-        return false;
 }
 
 /* Only one of the two folders is used: if the driver's /dev has any of the nodes, it has all. */
@@ -165,7 +150,7 @@ static void extra_add_nodes(const struct cdi_context *context, const struct extr
 
         for (size_t i = *here[0] ? 0 : 1; i < ARRAY_SIZE(here) && spec_count(spec) == 0; i++) {
                 const char *const *names;
-                size_t count = cdi_list(context, here[i], extra->folder, extra_is_wanted, extra, &names);
+                size_t count = cdi_list(context, here[i], extra->folder, extra->names, &names);
 
                 for (size_t j = 0; j < count; j++) {
                         const char *path = arena_printf(context->arena, "%s/%s", extra->folder, names[j]);

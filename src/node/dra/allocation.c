@@ -133,13 +133,24 @@ static size_t find_devices(const struct allocating *allocating, size_t i, const 
         return count;
 }
 
+/* The unit in the plan in force; NULL, with an error: it has gone, or does not belong to DRA. */
+static const struct unit *allocating_find_unit(const struct dra_node *node, const char *uuid, struct error *err)
+{
+        const struct resource *claimable = node->plan ? node->plan->claimable : NULL;
+        const struct unit *unit = claimable ? resource_find_unit(claimable, uuid) : NULL;
+
+        if (!unit)
+                error_raise(err, ERROR_UNAVAILABLE, "%s is not on this node now, or does not belong to DRA", uuid);
+        return unit;
+}
+
 /* |claimed|: what the ledger has for the result; all NULL if it is not booked. */
 static int fill_result(
         const struct allocating *allocating, size_t i, const struct ledger_claimed *claimed, struct error *err)
 {
         const struct dra_node *node = allocating->allocator->node;
         struct dra_result *result = &allocating->claim->results[i];
-        const struct unit *unit = dra_node_find_unit(node, result->unit, err);
+        const struct unit *unit = allocating_find_unit(node, result->unit, err);
         const struct ledger_claim_device **devices;
         size_t n_devices;
 

@@ -381,6 +381,7 @@ static void fill_node(struct dra_driver *driver, const struct dra_driver_options
 
         driver->node.options = *options;
         driver->node.options.config = NULL;
+        driver->node.name = arena_strdup(&driver->arena, config->node.name);
         driver->node.driver = arena_strdup(&driver->arena, config->dra.driver_name);
         driver->node.pool = arena_strdup(&driver->arena, pool);
         driver->node.cdi_root = arena_strdup(&driver->arena, config->cdi.root);
@@ -431,7 +432,7 @@ int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *opt
         driver->node.publisher = dra_publisher_new(&(struct dra_publisher_options){
                 .loop = options->loop,
                 .client = options->client,
-                .node = options->config->node.name,
+                .node = driver->node.name,
                 .driver = driver->node.driver,
                 .pool = driver->node.pool,
                 .done = on_slices,

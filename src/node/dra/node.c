@@ -25,16 +25,6 @@ int dra_node_check_cdi(const struct dra_node *node, struct error *err)
                 node->cdi_root);
 }
 
-const struct unit *dra_node_find_unit(const struct dra_node *node, const char *uuid, struct error *err)
-{
-        const struct resource *claimable = node->plan ? node->plan->claimable : NULL;
-        const struct unit *unit = claimable ? resource_find_unit(claimable, uuid) : NULL;
-
-        if (!unit)
-                error_raise(err, ERROR_UNAVAILABLE, "%s is not on this node now, or does not belong to DRA", uuid);
-        return unit;
-}
-
 /* Until the API's version is known, v1 is used: if the server is older, the request fails and kubelet tries again. */
 char *dra_node_claim_path(const struct dra_node *node, const struct dra_claim *claim)
 {

@@ -32,7 +32,8 @@ struct dra_driver_options {
 
 struct dra_node {
         struct dra_driver_options options; /* without the configuration */
-        const char *driver;                /* its name */
+        const char *name;
+        const char *driver; /* its name */
         const char *pool;
         const char *cdi_root;
         struct dra_record *record;
@@ -46,9 +47,6 @@ void dra_node_raise_closing(struct error *ret);
 
 /* Fails unless the CDI devices of the units are there, and the device nodes that CUDA needs in every container. */
 int dra_node_check_cdi(const struct dra_node *node, struct error *err) MUST_USE;
-
-/* The unit in the plan in force; NULL, with an error: it has gone, or does not belong to DRA. */
-const struct unit *dra_node_find_unit(const struct dra_node *node, const char *uuid, struct error *err);
 
 /* The path of the claim on the API server, for the caller to free. */
 char *dra_node_claim_path(const struct dra_node *node, const struct dra_claim *claim);

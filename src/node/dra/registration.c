@@ -427,14 +427,6 @@ static int check_driver(const char *driver, struct error *err)
                 "driver name '%s': must be a DNS subdomain in lower case, such as gpu.example.com", driver);
 }
 
-static int check_instance(const char *instance, struct error *err)
-{
-        if (!dra_name_is_uid(instance))
-                return error_set(err, ERROR_INVALID, "instance '%.80s': must be 1 to %zu letters, digits and '-'",
-                        instance, DRA_NAME_MAX);
-        return 0;
-}
-
 static int check_path(const char *path, struct error *err)
 {
         size_t most = sizeof(((struct sockaddr_un *)0)->sun_path) - 1;
@@ -465,8 +457,11 @@ int dra_registration_new(
         struct dra_registration *registration;
         bool is_watching;
 
-        if (check_driver(options->driver, err) < 0 || (options->instance && check_instance(options->instance, err) < 0))
+        if (check_driver(options->driver, err) < 0)
                 return -1;
+        if (options->instance && !dra_name_is_uid(options->instance))
+                return error_set(err, ERROR_INVALID, "instance '%.80s': must be 1 to %zu letters, digits and '-'",
+                        options->instance, DRA_NAME_MAX);
         registration = xcalloc(1, sizeof(*registration));
         registration->options = *options;
         registration->pauses = (struct backoff){options->retry_ms ? options->retry_ms : RETRY_MS, RETRY_MAX_MS, 0};

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "node/dra/messages.h"
+#include "node/dra/service.h"
 #include "node/dra/claim.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
