@@ -358,7 +358,7 @@ static const struct command kubectl_why = {
         .help = "usage: kubectl warpshare why [POD] [OPTION...]\n"
                 "\n"
                 "Says in a sentence why a pod that asks for GPUs waits, or why kubelet refused it; then, node by node, what is in\n"
-                "the way, and the scheduler's or kubelet's why_own words. Of a pod that runs it says what it has. Without a name: all\n"
+                "the way, and the scheduler's or kubelet's own words. Of a pod that runs it says what it has. Without a name: all\n"
                 "pods of the namespace that wait or were refused, of every one with -A.\n"
                 "\n",
         .more_help = SESSION_RIGHTS
@@ -377,7 +377,7 @@ static char *doctor_ask_health(struct session *session, const struct cluster_nod
 
         if (!path || session_get_text(session, path, ret_status, &text, &err) < 0)
                 return NULL;
-        if (*ret_status != 200 && text[0] == '{') { /* the API server's doctor_own refusal, a Status */
+        if (*ret_status != 200 && text[0] == '{') { /* the API server's own refusal, a Status */
                 free(text);
                 return NULL;
         }
