@@ -350,17 +350,11 @@ static int manifest_open(
 
 /* ---- the file ---- */
 
-static void ignore_warning(const char *text UNUSED, void *data UNUSED)
-{
-}
-
 static int config_read_text(struct reading *reading, const struct config_text *text, struct error *err)
 {
         _cleanup_(yaml_unloadp) struct yaml *yaml = NULL;
         const char *name = arena_printf(reading->arena, "config '%.150s'", text->name);
-        struct tree tree = {.arena = reading->arena,
-                .warn = reading->warn ? reading->warn : ignore_warning,
-                .warn_data = reading->warn_data};
+        struct tree tree = {.arena = reading->arena, .warn = reading->warn, .warn_data = reading->warn_data};
         struct tree_node root = {.path = "", .fold = true};
         struct sharing_defaults defaults = {.drop_in = reading->options->drop_in};
         struct config_text inner = {.name = text->name};

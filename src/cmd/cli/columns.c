@@ -83,12 +83,6 @@ static size_t width_of(const struct columns *columns, size_t column)
         return width;
 }
 
-static void trim_end(struct strbuf *text)
-{
-        while (text->size && text->data[text->size - 1] == ' ')
-                text->data[--text->size] = '\0';
-}
-
 /* |row| is a multiple of the number of columns, or NULL for the heads. */
 static void columns_put_row(
         struct strbuf *text, const struct columns *columns, const struct columns_cell *row, const int *widths)
@@ -107,7 +101,8 @@ static void columns_put_row(
                         columns->columns[i].is_number ? 0 : padding, "");
                 gap = GAP;
         }
-        trim_end(text);
+        while (text->size && text->data[text->size - 1] == ' ')
+                text->data[--text->size] = '\0';
 }
 
 void columns_print(struct strbuf *text, const struct columns *columns, const char *indent, bool has_colours)

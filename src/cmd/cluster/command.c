@@ -18,6 +18,8 @@
 
 #define MOST_NODES 64U /* on the command line */
 
+static const char *const session_outputs[] = {"table", "wide", "json", NULL};
+static const char *const session_outputs_of_rows[] = {"table", "wide", "json", "csv", NULL};
 static const char *const sorts[] = {"memory", "sm", "pod", NULL}; /* in the order of enum show_sort */
 
 enum { WATCH = SESSION_FLAGS, INTERVAL, SORT };

@@ -192,18 +192,13 @@ struct rows {
         size_t capacity;
 };
 
-static bool is_in_scope(const struct show *show, const struct report_share *share)
-{
-        return !show->scope || text_is_same(show->scope, share->pod_namespace);
-}
-
 static void show_add_rows(struct rows *rows, const struct row *of, const struct show *show)
 {
         for (size_t i = 0; i < of->unit->n_shares; i++) {
                 struct row row = *of;
 
                 row.share = &of->unit->shares[i];
-                if (!is_in_scope(show, row.share))
+                if (show->scope && !text_is_same(show->scope, row.share->pod_namespace))
                         continue;
                 if (rows->count == rows->capacity) {
                         rows->capacity = MAX(2 * rows->capacity, (size_t)64);
