@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "node/status/read.h"
+#include "cmd/cli/columns.h"
 #include "cmd/commands.h"
 #include "node/status/node_labels.h"
 
@@ -51,8 +52,9 @@ static void labels_print_json(const struct labels *labels)
 
 static void labels_print_as(const struct labels *labels, const char *output)
 {
+        static const struct column list[] = {{"LABEL"}, {"VALUE"}};
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
-        size_t width = strlen("LABEL");
+        struct columns columns;
 
         if (strcmp(output, "json") == 0) {
                 labels_print_json(labels);
@@ -60,15 +62,16 @@ static void labels_print_as(const struct labels *labels, const char *output)
         }
         if (strcmp(output, "plain") == 0) {
                 labels_print(labels, &text);
-                fputs(text.data, stdout);
-                return;
+        } else {
+                columns_init(&columns, list, ARRAY_SIZE(list));
+                columns.keeps_idle = true;
+                for (size_t i = 0; i < labels->count; i++)
+                        columns_add_row(&columns, labels->items[i].key,
+                                *labels->items[i].value ? labels->items[i].value : "\"\"");
+                columns_print(&text, &columns, "", false);
+                columns_done(&columns);
         }
-        for (size_t i = 0; i < labels->count; i++)
-                width = MAX(width, strlen(labels->items[i].key));
-        printf("%-*s  VALUE\n", (int)width, "LABEL");
-        for (size_t i = 0; i < labels->count; i++)
-                printf("%-*s  %s\n", (int)width, labels->items[i].key,
-                        *labels->items[i].value ? labels->items[i].value : "\"\"");
+        fputs(text.data, stdout);
 }
 
 static int labels_show(const struct config *config, const char *output, struct error *err)

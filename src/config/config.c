@@ -350,17 +350,11 @@ static int manifest_open(
 
 /* ---- the file ---- */
 
-static void ignore_warning(const char *text UNUSED, void *data UNUSED)
-{
-}
-
 static int config_read_text(struct reading *reading, const struct config_text *text, struct error *err)
 {
         _cleanup_(yaml_unloadp) struct yaml *yaml = NULL;
         const char *name = arena_printf(reading->arena, "config '%.150s'", text->name);
-        struct tree tree = {.arena = reading->arena,
-                .warn = reading->warn ? reading->warn : ignore_warning,
-                .warn_data = reading->warn_data};
+        struct tree tree = {.arena = reading->arena, .warn = reading->warn, .warn_data = reading->warn_data};
         struct tree_node root = {.path = "", .fold = true};
         struct sharing_defaults defaults = {.drop_in = reading->options->drop_in};
         struct config_text inner = {.name = text->name};
@@ -444,7 +438,8 @@ static int check_mps_root(const struct reading *reading, struct error *err)
                 section ? "" : "; or dra.mps: false offers no shares");
 }
 
-static int check_node_taint_and_condition(const struct config *config, struct arena *arena, struct error *err)
+/* Also gives the labels of pods their names. */
+static int check_kube_names(struct config *config, struct arena *arena, struct error *err)
 {
         struct node_taint taint;
 
@@ -452,6 +447,8 @@ static int check_node_taint_and_condition(const struct config *config, struct ar
                 return error_prefix(err, "--node-condition");
         if (*config->node.taint && node_taint_parse(&taint, arena, config->node.taint, err) < 0)
                 return error_prefix(err, "--node-taint");
+        if (pod_labels_name(&config->metrics.pod_label_names, arena, config->metrics.pod_labels, err) < 0)
+                return error_prefix(err, "--metrics-pod-labels");
         return 0;
 }
 
@@ -462,13 +459,6 @@ static int check_tls(const struct config *config, struct error *err)
                         "--metrics-tls-certificate and --metrics-tls-key belong together: give both, or neither and one is made");
         if (*config->metrics.tls_certificate && !config->metrics.tls)
                 return error_set(err, ERROR_INVALID, "--metrics-tls-certificate is for --metrics-tls");
-        return 0;
-}
-
-static int name_pod_labels(struct config *config, struct arena *arena, struct error *err)
-{
-        if (pod_labels_name(&config->metrics.pod_label_names, arena, config->metrics.pod_labels, err) < 0)
-                return error_prefix(err, "--metrics-pod-labels");
         return 0;
 }
 
@@ -494,8 +484,7 @@ int config_build_text(const struct option_set *options, const struct config_text
         if (!*config->dra.instance)
                 config->dra.instance = NULL;
         if (check_driver_name(config->dra.driver_name, err) < 0 || check_mps_root(&reading, err) < 0 ||
-                check_node_taint_and_condition(config, arena, err) < 0 || name_pod_labels(config, arena, err) < 0 ||
-                check_tls(config, err) < 0)
+                check_kube_names(config, arena, err) < 0 || check_tls(config, err) < 0)
                 return -1;
         *ret = config;
         return 0;

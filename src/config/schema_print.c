@@ -141,12 +141,6 @@ static json_t *devices_schema(void)
                 integer(1, CONFIG_MAX_DEVICES), array_of(device, true, 1, CONFIG_MAX_DEVICES));
 }
 
-static json_t *memory_schema(const struct schema_key *key)
-{
-        return json_pack("{s:[ooo]}", "anyOf", enumeration((const char *const[]){"auto", NULL}, false),
-                integer(0, key->most), patterned(true, MEMORY_PATTERN));
-}
-
 static json_t *xids_schema(void)
 {
         json_t *schema = typed(false, "object");
@@ -164,11 +158,6 @@ static json_t *name_schema(bool is_needed)
 
         json_object_set_new(schema, "maxLength", json_integer((json_int_t)RESOURCE_NAME_MAX));
         return schema;
-}
-
-static json_t *duration_schema(void)
-{
-        return json_pack("{s:[sss], s:s}", "type", "string", "number", "null", "pattern", DURATION_PATTERN);
 }
 
 static json_t *object_schema(const struct schema_object *object, bool is_needed);
@@ -195,11 +184,12 @@ static json_t *key_schema(const struct schema_key *key)
         case SCHEMA_NAME:
                 return name_schema(is_needed);
         case SCHEMA_DURATION:
-                return duration_schema();
+                return json_pack("{s:[sss], s:s}", "type", "string", "number", "null", "pattern", DURATION_PATTERN);
         case SCHEMA_DEVICES:
                 return devices_schema();
         case SCHEMA_MEMORY:
-                return memory_schema(key);
+                return json_pack("{s:[ooo]}", "anyOf", enumeration((const char *const[]){"auto", NULL}, false),
+                        integer(0, key->most), patterned(true, MEMORY_PATTERN));
         case SCHEMA_XIDS:
                 return xids_schema();
         }

@@ -45,14 +45,29 @@ void columns_add(struct columns *columns, const char *format, ...)
         columns->cells[columns->n_cells++] = (struct columns_cell){.text = strbuf_take(&text)};
 }
 
+void columns_add_row(struct columns *columns, ...)
+{
+        va_list args;
+
+        va_start(args, columns);
+        for (size_t i = 0; i < columns->n_columns; i++) {
+                const char *text = va_arg(args, const char *);
+
+                columns_add(columns, "%s", text ? text : "-");
+        }
+        va_end(args);
+}
+
 void columns_tint(struct columns *columns, const char *colour)
 {
         columns->cells[columns->n_cells - 1].colour = colour;
 }
 
-/* No cell says anything. */
+/* It is hidden, or no cell says anything. */
 static bool columns_is_idle(const struct columns *columns, size_t column)
 {
+        if (columns->hidden & (1U << column))
+                return true;
         for (size_t i = column; i < columns->n_cells; i += columns->n_columns)
                 if (*columns->cells[i].text && strcmp(columns->cells[i].text, "-") != 0)
                         return false;
@@ -66,12 +81,6 @@ static size_t width_of(const struct columns *columns, size_t column)
         for (size_t i = column; i < columns->n_cells; i += columns->n_columns)
                 width = MAX(width, strlen(columns->cells[i].text));
         return width;
-}
-
-static void trim_end(struct strbuf *text)
-{
-        while (text->size && text->data[text->size - 1] == ' ')
-                text->data[--text->size] = '\0';
 }
 
 /* |row| is a multiple of the number of columns, or NULL for the heads. */
@@ -92,7 +101,8 @@ static void columns_put_row(
                         columns->columns[i].is_number ? 0 : padding, "");
                 gap = GAP;
         }
-        trim_end(text);
+        while (text->size && text->data[text->size - 1] == ' ')
+                text->data[--text->size] = '\0';
 }
 
 void columns_print(struct strbuf *text, const struct columns *columns, const char *indent, bool has_colours)

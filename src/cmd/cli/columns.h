@@ -1,7 +1,6 @@
 /*
  * Tables. For people: cells in aligned columns, two blanks between them. A column in which no cell says anything, as
- * "-" does, is left out, unless |keeps_idle| is set after columns_init().
- * For programs: comma-separated values (RFC 4180).
+ * "-" does, is left out, unless |keeps_idle| is set after columns_init(). For programs: comma-separated values (RFC 4180).
  */
 #pragma once
 
@@ -21,6 +20,7 @@ struct columns {
         size_t n_cells;
         size_t capacity;
         bool keeps_idle;
+        unsigned int hidden; /* a bit for each column that is left out in any case */
 };
 
 /* |list| outlives the table. */
@@ -29,6 +29,9 @@ void columns_done(struct columns *columns);
 
 /* The next cell, from left to right and line by line. It is cleaned (base/text.h): names of files may be anybody's. */
 void columns_add(struct columns *columns, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* The cells of a whole line: as many texts as there are columns; more are ignored, and NULL is "-". */
+void columns_add_row(struct columns *columns, ...);
 
 /* The colour of the cell that was added last: an escape sequence that lasts. */
 void columns_tint(struct columns *columns, const char *colour);

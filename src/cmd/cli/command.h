@@ -121,7 +121,7 @@ void command_print_json(json_t *json, size_t flags);
 /* |set|'s options of the log, or their defaults; |format| NULL: that of the table. */
 void command_setup_log(const struct option_set *set, const char *format);
 
-/* ---- for the frame (cmd/frame.h), the manual and tests ---- */
+/* ---- for cmd/commands.h, the manual and tests ---- */
 
 /*
  * Reads command line and environment, and answers --help and --version. True: the command has its turn, and |ret| an

@@ -18,6 +18,8 @@
 
 #define MOST_NODES 64U /* on the command line */
 
+static const char *const session_outputs[] = {"table", "wide", "json", NULL};
+static const char *const session_outputs_of_rows[] = {"table", "wide", "json", "csv", NULL};
 static const char *const sorts[] = {"memory", "sm", "pod", NULL}; /* in the order of enum show_sort */
 
 enum { WATCH = SESSION_FLAGS, INTERVAL, SORT };
@@ -359,7 +361,7 @@ static const struct command kubectl_why = {
         .help = "usage: kubectl warpshare why [POD] [OPTION...]\n"
                 "\n"
                 "Says in a sentence why a pod that asks for GPUs waits, or why kubelet refused it; then, node by node, what is in\n"
-                "the way, and the scheduler's or kubelet's why_own words. Of a pod that runs it says what it has. Without a name: all\n"
+                "the way, and the scheduler's or kubelet's own words. Of a pod that runs it says what it has. Without a name: all\n"
                 "pods of the namespace that wait or were refused, of every one with -A.\n"
                 "\n",
         .more_help = SESSION_RIGHTS
@@ -378,7 +380,7 @@ static char *doctor_ask_health(struct session *session, const struct cluster_nod
 
         if (!path || session_get_text(session, path, ret_status, &text, &err) < 0)
                 return NULL;
-        if (*ret_status != 200 && text[0] == '{') { /* the API server's doctor_own refusal, a Status */
+        if (*ret_status != 200 && text[0] == '{') { /* the API server's own refusal, a Status */
                 free(text);
                 return NULL;
         }

@@ -11,12 +11,10 @@
 #include "net/kube/list.h"
 #include "net/kube/object.h"
 #include "net/kube/kubeconfig.h"
+#include "node/status/api.h"
 
 #define EVENTS_LIMIT 500 /* an object has a few; kubelet and scheduler count repetitions up */
 #define MOST_SILENT 5U   /* agents that are named, of those that do not answer */
-
-const char *const session_outputs[] = {"table", "wide", "json", NULL};
-const char *const session_outputs_of_rows[] = {"table", "wide", "json", "csv", NULL};
 
 static int session_find_credentials(struct kube_credentials *ret, const struct command_call *call, struct error *err)
 {
@@ -159,32 +157,24 @@ const struct cluster_view *session_look(struct session *session, struct cluster_
 
 struct get {
         struct session *session;
-        bool is_over;
-        json_t *object;
+        struct api_answer answer;
         char *text;
-        unsigned int status;
-        struct error error; /* kind ERROR_NONE: none */
 };
 
 static void on_got(const struct kube_answer *answer, void *data)
 {
         struct get *get = data;
 
-        get->is_over = true;
-        get->status = answer->status;
-        if (answer->error)
-                get->error = *answer->error;
-        if (answer->object)
-                get->object = json_incref(answer->object);
         if (answer->text)
                 get->text = xstrdup(answer->text);
+        api_answer_take(answer, &get->answer);
 }
 
 static bool is_got(void *data)
 {
         const struct get *get = data;
 
-        return get->is_over || get->session->is_late;
+        return get->answer.is_over || get->session->is_late;
 }
 
 static void session_get_page(struct get *get, const char *path, const char *query, bool is_text)
@@ -198,10 +188,10 @@ static void session_get_page(struct get *get, const char *path, const char *quer
                                                                                 .data = get});
 
         loop_run_until(&get->session->loop, is_got, get, 0);
-        if (get->is_over)
+        if (get->answer.is_over)
                 return;
         kube_call_cancel(call);
-        error_raise(&get->error, ERROR_TIMEOUT, "GET %.200s: no answer within --request-timeout", path);
+        error_raise(&get->answer.error, ERROR_TIMEOUT, "GET %.200s: no answer within --request-timeout", path);
 }
 
 int session_get(struct session *session, const char *path, const char *query, json_t **ret, struct error *err)
@@ -210,12 +200,10 @@ int session_get(struct session *session, const char *path, const char *query, js
 
         session_get_page(&get, path, query, false);
         free(get.text);
-        if (get.error.kind != ERROR_NONE) {
-                json_decref(get.object);
-                *err = get.error;
+        *err = get.answer.error;
+        if (err->kind != ERROR_NONE)
                 return -1;
-        }
-        *ret = get.object;
+        *ret = get.answer.object;
         return 0;
 }
 
@@ -224,12 +212,11 @@ int session_get_text(struct session *session, const char *path, unsigned int *re
         struct get get = {.session = session};
 
         session_get_page(&get, path, NULL, true);
-        json_decref(get.object);
-        if (!get.text) {
-                *err = get.error;
+        api_answer_done(&get.answer);
+        *err = get.answer.error;
+        if (!get.text)
                 return -1;
-        }
-        *ret_status = get.status;
+        *ret_status = get.answer.status;
         *ret = get.text;
         return 0;
 }

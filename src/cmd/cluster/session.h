@@ -66,8 +66,6 @@ enum {
         [FLAG_AGENT_NAMESPACE] = COMMAND_TEXT(                                                                         \
                 "agent-namespace", "", "NAME", "where they are; without it they are looked for everywhere")
 
-extern const char *const session_outputs[];         /* table, wide, json */
-extern const char *const session_outputs_of_rows[]; /* and csv */
 
 /* A paragraph in the help of each command. */
 #define SESSION_RIGHTS                                                                                                 \

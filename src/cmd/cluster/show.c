@@ -1,6 +1,7 @@
 #include "cmd/cluster/show.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,31 +146,20 @@ static const char *node_model(const struct cluster_node *node)
         return model;
 }
 
-static void show_add_node(struct columns *columns, const struct cluster_node *node, bool is_wide)
+static void show_add_node(struct columns *columns, const struct cluster_node *node)
 {
         const struct node_sums sums = sum_node(node);
-        const bool has_gpus = node->page != NULL;
+        const struct node_page *page = node->page;
 
-        columns_add(columns, "%s", node->name);
-        columns_add(columns, "%s", node_status(node));
-        columns_add(columns, "%s", cluster_agent_state_name(node->state));
-        columns_add(columns, has_gpus ? "%zu" : "-", has_gpus ? node->page->n_gpus : 0);
-        columns_add(columns, "%s", or_dash(node_model(node)));
-        columns_add(columns, "%s", or_dash(sums.resource));
-        columns_add(columns, "%s", number_cell("%.0f", sums.replicas).text);
-        columns_add(columns, "%s", number_cell("%.0f", sums.granted).text);
-        columns_add(columns, "%s", sums.reserved > 0 ? number_cell("%.0f", sums.reserved).text : "-");
-        columns_add(columns, has_gpus ? "%zu" : "-", sums.n_shares);
-        columns_add(columns, "%s", memory_cell(sums.used).text);
-        columns_add(columns, "%s", memory_cell(sums.memory).text);
-        columns_add(columns, "%s", ratio_cell(sums.n_busy ? sums.busy / (double)sums.n_busy : NAN).text);
-        columns_add(columns, sums.n_unhealthy ? "%zu" : "-", sums.n_unhealthy);
-        if (!is_wide)
-                return;
-        columns_add(columns, "%s", or_dash(node->page ? node->page->agent : NULL));
-        columns_add(columns, "%s", or_dash(node->page ? node->page->driver : NULL));
-        columns_add(columns, "%s", or_dash(node->page ? node->page->configuration : NULL));
-        columns_add(columns, "%s", or_dash(node->agent ? node->agent->pod : NULL));
+        columns_add_row(columns, node->name, node_status(node), cluster_agent_state_name(node->state),
+                page ? number_cell("%.0f", (double)page->n_gpus).text : NULL, or_dash(node_model(node)),
+                or_dash(sums.resource), number_cell("%.0f", sums.replicas).text, number_cell("%.0f", sums.granted).text,
+                sums.reserved > 0 ? number_cell("%.0f", sums.reserved).text : NULL,
+                page ? number_cell("%.0f", (double)sums.n_shares).text : NULL, memory_cell(sums.used).text,
+                memory_cell(sums.memory).text, ratio_cell(sums.n_busy ? sums.busy / (double)sums.n_busy : NAN).text,
+                sums.n_unhealthy ? number_cell("%.0f", (double)sums.n_unhealthy).text : NULL,
+                or_dash(page ? page->agent : NULL), or_dash(page ? page->driver : NULL),
+                or_dash(page ? page->configuration : NULL), or_dash(node->agent ? node->agent->pod : NULL));
 }
 
 void show_nodes(struct strbuf *text, const struct cluster_view *view, const struct show *show)
@@ -183,7 +173,7 @@ void show_nodes(struct strbuf *text, const struct cluster_view *view, const stru
         columns_init(&columns, list, show->is_wide ? ARRAY_SIZE(list) : 14);
         for (size_t i = 0; i < view->n_nodes; i++)
                 if (show_has_node(show, view->nodes[i]))
-                        show_add_node(&columns, view->nodes[i], show->is_wide);
+                        show_add_node(&columns, view->nodes[i]);
         show_table(text, &columns, show);
 }
 
@@ -202,18 +192,13 @@ struct rows {
         size_t capacity;
 };
 
-static bool is_in_scope(const struct show *show, const struct report_share *share)
-{
-        return !show->scope || text_is_same(show->scope, share->pod_namespace);
-}
-
 static void show_add_rows(struct rows *rows, const struct row *of, const struct show *show)
 {
         for (size_t i = 0; i < of->unit->n_shares; i++) {
                 struct row row = *of;
 
                 row.share = &of->unit->shares[i];
-                if (!is_in_scope(show, row.share))
+                if (show->scope && !text_is_same(show->scope, row.share->pod_namespace))
                         continue;
                 if (rows->count == rows->capacity) {
                         rows->capacity = MAX(2 * rows->capacity, (size_t)64);
@@ -244,33 +229,23 @@ static int show_compare_pods(const struct row *a, const struct row *b)
         return order ? order : compare_texts(a->share->container, b->share->container);
 }
 
-static int compare_by_memory(const void *a, const void *b)
+static double weight_of(const struct row *row, enum show_sort sort)
 {
-        const int order = compare_numbers(
-                ((const struct row *)a)->share->memory_used, ((const struct row *)b)->share->memory_used);
+        return sort == SHOW_BY_SM ? row->share->sm : row->share->memory_used;
+}
+
+static int compare_rows(const void *a, const void *b, void *data)
+{
+        const enum show_sort sort = *(const enum show_sort *)data;
+        const int order = sort == SHOW_BY_POD ? 0 : compare_numbers(weight_of(a, sort), weight_of(b, sort));
 
         return order ? order : show_compare_pods(a, b);
 }
 
-static int compare_by_sm(const void *a, const void *b)
+static void sort_rows(struct rows *rows, const struct show *show)
 {
-        const int order = compare_numbers(((const struct row *)a)->share->sm, ((const struct row *)b)->share->sm);
-
-        return order ? order : show_compare_pods(a, b);
-}
-
-static int compare_by_pod(const void *a, const void *b)
-{
-        return show_compare_pods(a, b);
-}
-
-static void sort_rows(struct rows *rows, enum show_sort sort)
-{
-        static int (*const orders[])(const void *, const void *) = {
-                [SHOW_BY_MEMORY] = compare_by_memory, [SHOW_BY_SM] = compare_by_sm, [SHOW_BY_POD] = compare_by_pod};
-
         if (rows->count > 0)
-                qsort(rows->items, rows->count, sizeof(*rows->items), orders[sort]);
+                qsort_r(rows->items, rows->count, sizeof(*rows->items), compare_rows, (void *)(uintptr_t)&show->sort);
 }
 
 static struct rows find_rows(const struct cluster_view *view, const struct show *show)
@@ -285,7 +260,7 @@ static struct rows find_rows(const struct cluster_view *view, const struct show 
                                 show_add_rows(&rows,
                                         &(struct row){view->nodes[i], &page->gpus[j], &page->gpus[j].units[k]}, show);
         }
-        sort_rows(&rows, show->sort);
+        sort_rows(&rows, show);
         return rows;
 }
 
@@ -307,23 +282,12 @@ void show_shares(struct strbuf *text, const struct cluster_view *view, const str
                 const struct report_share *share = rows.items[i].share;
                 const struct report_unit *unit = rows.items[i].unit;
 
-                columns_add(&columns, "%s", or_dash(share->pod_namespace));
-                columns_add(&columns, "%s", pod_name(share));
-                columns_add(&columns, "%s", or_dash(share->container));
-                columns_add(&columns, "%s", rows.items[i].node->name);
-                columns_add(&columns, "%s", or_dash(unit->index));
-                columns_add(&columns, "%s", number_cell("%.0f", share->replicas).text);
-                columns_add(&columns, "%s", memory_cell(share->memory_used).text);
-                columns_add(&columns, "%s", memory_cell(share->memory_limit).text);
-                columns_add(&columns, "%s", memory_cell(share->memory_peak).text);
-                columns_add(&columns, "%s", ratio_cell(share->sm).text);
-                if (!show->is_wide)
-                        continue;
-                columns_add(&columns, "%s", number_cell("%.0f%%", share->thread_percent).text);
-                columns_add(&columns, "%s", or_dash(unit->resource));
-                columns_add(&columns, "%s", or_dash(unit->sharing));
-                columns_add(&columns, "%s", or_dash(share->claim));
-                columns_add(&columns, "%s", or_dash(unit->uuid));
+                columns_add_row(&columns, or_dash(share->pod_namespace), pod_name(share), or_dash(share->container),
+                        rows.items[i].node->name, or_dash(unit->index), number_cell("%.0f", share->replicas).text,
+                        memory_cell(share->memory_used).text, memory_cell(share->memory_limit).text,
+                        memory_cell(share->memory_peak).text, ratio_cell(share->sm).text,
+                        number_cell("%.0f%%", share->thread_percent).text, or_dash(unit->resource),
+                        or_dash(unit->sharing), or_dash(share->claim), or_dash(unit->uuid));
         }
         show_table(text, &columns, show);
         free(rows.items);
@@ -360,37 +324,27 @@ void show_shares_csv(struct strbuf *text, const struct cluster_view *view, const
 static void show_add_unit(struct columns *columns, const struct row *row, bool is_whole)
 {
         const struct report_unit *unit = row->unit;
-        const char *model = unit->profile ? unit->profile : row->gpu->model;
+        _free_ char *what = xasprintf("%s%s%s%s%s", or_dash(unit->profile ? unit->profile : row->gpu->model),
+                unit->sharing ? ", " : "", unit->sharing ? unit->sharing : "",
+                unit->has_health && !unit->healthy ? ", unhealthy" : "", unit->reserved > 0 ? ", some reserved" : "");
+        _free_ char *granted =
+                xasprintf("%s/%.0f", number_cell("%.0f", report_unit_granted(unit)).text, unit->replicas);
 
-        columns_add(columns, "%s", row->node->name);
-        columns_add(columns, "%s", or_dash(unit->index));
-        columns_add(columns, "%s%s%s%s%s", or_dash(model), unit->sharing ? ", " : "",
-                unit->sharing ? unit->sharing : "", unit->has_health && !unit->healthy ? ", unhealthy" : "",
-                unit->reserved > 0 ? ", some reserved" : "");
-        if (isnan(unit->replicas))
-                columns_add(columns, "-");
-        else
-                columns_add(columns, "%s/%.0f", number_cell("%.0f", report_unit_granted(unit)).text, unit->replicas);
-        columns_add(columns, "%s", memory_cell(unit->memory_used).text);
-        columns_add(columns, "%s", memory_cell(unit->memory).text);
-        columns_add(columns, "%s", ratio_cell(unit->utilization).text);
-        columns_add(columns, "%s", is_whole ? number_cell("%.0fC", row->gpu->temperature).text : "-");
-        columns_add(columns, "%s", is_whole ? number_cell("%.0fW", row->gpu->power).text : "-");
+        columns_add_row(columns, row->node->name, or_dash(unit->index), what, isnan(unit->replicas) ? NULL : granted,
+                memory_cell(unit->memory_used).text, memory_cell(unit->memory).text, ratio_cell(unit->utilization).text,
+                is_whole ? number_cell("%.0fC", row->gpu->temperature).text : NULL,
+                is_whole ? number_cell("%.0fW", row->gpu->power).text : NULL);
 }
 
 static void show_add_share(struct columns *columns, const struct report_share *share)
 {
-        columns_add(columns, "%s", "");
-        columns_add(columns, "%s", "");
-        columns_add(columns, "  %s%s%s%s%s", share->pod_namespace ? share->pod_namespace : "",
+        _free_ char *name = xasprintf("  %s%s%s%s%s", share->pod_namespace ? share->pod_namespace : "",
                 share->pod_namespace ? "/" : "", pod_name(share), share->container ? "/" : "",
                 share->container ? share->container : "");
-        columns_add(columns, "%s", number_cell("%.0f", share->replicas).text);
-        columns_add(columns, "%s", memory_cell(share->memory_used).text);
-        columns_add(columns, "%s", memory_cell(share->memory_limit).text);
-        columns_add(columns, "%s", ratio_cell(share->sm).text);
-        columns_add(columns, "%s", "");
-        columns_add(columns, "%s", "");
+
+        columns_add_row(columns, "", "", name, number_cell("%.0f", share->replicas).text,
+                memory_cell(share->memory_used).text, memory_cell(share->memory_limit).text, ratio_cell(share->sm).text,
+                "", "");
 }
 
 /* Where only one namespace is shown, units without a pod of it are left out. */
@@ -401,7 +355,7 @@ static void show_add_gpu(struct columns *columns, const struct row *of, const st
                 struct rows rows = {0};
 
                 show_add_rows(&rows, &row, show);
-                sort_rows(&rows, show->sort);
+                sort_rows(&rows, show);
                 if (rows.count > 0 || !show->scope) {
                         show_add_unit(columns, &row, of->gpu->n_units == 1);
                         for (size_t j = 0; j < rows.count; j++)

@@ -12,39 +12,38 @@
 #include "base/io/loop.h"
 #include "base/io/signals.h"
 #include "base/io/worker.h"
-#include "base/list.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "gpu/hangs.h"
 #include "mps/wire/message.h"
 #include "net/metrics/http.h"
+
+#define READY ".ready"
+/*
+ * A supervisor whose loop stands still for so long is ended. The next one takes its daemons over, and clients notice
+ * nothing.
+ */
+#define STANDSTILL_S 60U
+#define HEARTBEAT_MS UINT64_C(20000)
 
 /* ---- lines of the daemons' control.log in our log, at level debug, as NVIDIA's component does ---- */
 
 #define PERIOD_MS UINT64_C(1000)
 #define READ_MAX ((size_t)32 * 1024) /* lines of one log per period; more come in the next one */
 
-struct followed {
-        struct list in_echo;
-        char *name;
-        char *path;
+struct mps_process_log {
+        char *name; /* of the daemon */
         off_t offset;
 };
 
-struct mps_echo {
-        uv_timer_t timer;
-        char *root;
-        struct list logs;
-};
-
-static void echo_forget(struct followed *log)
+static int log_open(const struct mps_process *process, const char *name)
 {
-        list_remove(&log->in_echo);
-        free(log->name);
-        free(log->path);
-        free(log);
+        _free_ char *path = xasprintf("%s/%s/log/control.log", process->root, name);
+
+        return open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 }
 
-static void echo_report_lines(const struct followed *log, char *text)
+static void log_report_lines(const struct mps_process_log *log, char *text)
 {
         char *rest = text;
         char *line;
@@ -55,10 +54,10 @@ static void echo_report_lines(const struct followed *log, char *text)
 }
 
 /* A log that became shorter is a new one. A partial line at the end waits for its rest. */
-static void echo_report_news(struct followed *log)
+static void log_report_news(const struct mps_process *process, struct mps_process_log *log)
 {
+        _close_ int fd = log_open(process, log->name);
         char text[READ_MAX + 1];
-        int fd = open(log->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
         struct stat status;
         const char *end;
         ssize_t size;
@@ -68,7 +67,6 @@ static void echo_report_news(struct followed *log)
         if (fstat(fd, &status) == 0 && status.st_size < log->offset)
                 log->offset = 0;
         size = pread(fd, text, READ_MAX, log->offset);
-        close(fd);
         if (size <= 0)
                 return;
         end = memrchr(text, '\n', (size_t)size);
@@ -78,103 +76,47 @@ static void echo_report_news(struct followed *log)
                 size = end - text + 1;
         log->offset += size;
         text[size] = '\0';
-        echo_report_lines(log, text);
+        log_report_lines(log, text);
 }
 
-static void on_echo_timer(uv_timer_t *timer)
+static void on_logs_timer(uv_timer_t *timer)
 {
-        struct mps_echo *echo = container_of(timer, struct mps_echo, timer);
+        struct mps_process *process = container_of(timer, struct mps_process, logs_timer);
 
-        LIST_FOR_EACH(in_echo, &echo->logs)
-                echo_report_news(container_of(in_echo, struct followed, in_echo));
+        for (size_t i = 0; i < process->n_logs; i++)
+                log_report_news(process, &process->logs[i]);
 }
 
-static bool is_followed(const struct mps_echo *echo, const char *name)
+/* What a daemon that is not followed yet wrote before is not copied. */
+static struct mps_process_log logs_take(struct mps_process *process, const char *name)
 {
-        LIST_FOR_EACH(in_echo, &echo->logs) {
-                struct followed *log = container_of(in_echo, struct followed, in_echo);
-
-                if (strcmp(log->name, name) == 0)
-                        return true;
-        }
-        return false;
-}
-
-static void echo_follow(struct mps_echo *echo, const char *name)
-{
-        struct followed *log = xcalloc(1, sizeof(*log));
+        _close_ int fd = -1;
         struct stat status;
 
-        log->name = xstrdup(name);
-        log->path = xasprintf("%s/%s/log/control.log", echo->root, name);
-        log->offset = stat(log->path, &status) == 0 ? status.st_size : 0;
-        list_append(&echo->logs, &log->in_echo);
+        for (size_t i = 0; i < process->n_logs; i++)
+                if (text_is_same(process->logs[i].name, name))
+                        return (struct mps_process_log){TAKE_PTR(process->logs[i].name), process->logs[i].offset};
+        fd = log_open(process, name);
+        return (struct mps_process_log){xstrdup(name), fd >= 0 && fstat(fd, &status) == 0 ? status.st_size : 0};
 }
 
-static void forget_others(struct mps_echo *echo, const struct mps_status *status)
+/* Follows the logs of these daemons, and reports the last lines of the others; |status| NULL: there are none. */
+static void logs_follow(struct mps_process *process, const struct mps_status *status)
 {
-        struct list *next;
+        const size_t count = status ? status->n_daemons : 0;
+        struct mps_process_log *logs = xcalloc(count, sizeof(*logs));
 
-        for (struct list *at = echo->logs.next; at != &echo->logs; at = next) {
-                struct followed *log = container_of(at, struct followed, in_echo);
-
-                next = at->next;
-                if (mps_status_find(status, log->name))
-                        continue;
-                echo_report_news(log); /* its last lines */
-                echo_forget(log);
-        }
+        for (size_t i = 0; i < count; i++)
+                logs[i] = logs_take(process, status->daemons[i].name);
+        for (size_t i = 0; i < process->n_logs; i++)
+                if (process->logs[i].name) {
+                        log_report_news(process, &process->logs[i]);
+                        free(process->logs[i].name);
+                }
+        free(process->logs);
+        process->logs = logs;
+        process->n_logs = count;
 }
-
-/* Sets the daemons. What a daemon wrote before that is not copied. */
-static void mps_echo_follow(struct mps_echo *echo, const struct mps_status *status)
-{
-        forget_others(echo, status);
-        for (size_t i = 0; i < status->n_daemons; i++)
-                if (!is_followed(echo, status->daemons[i].name))
-                        echo_follow(echo, status->daemons[i].name);
-}
-
-static struct mps_echo *mps_echo_new(uv_loop_t *loop, const char *root)
-{
-        struct mps_echo *echo = xcalloc(1, sizeof(*echo));
-
-        echo->root = xstrdup(root);
-        list_init(&echo->logs);
-        uv_timer_init(loop, &echo->timer);
-        uv_timer_start(&echo->timer, on_echo_timer, PERIOD_MS, PERIOD_MS);
-        return echo;
-}
-
-static void on_echo_closed(uv_handle_t *handle)
-{
-        struct mps_echo *echo = container_of(handle, struct mps_echo, timer);
-
-        free(echo->root);
-        free(echo);
-}
-
-static struct mps_echo *mps_echo_free(struct mps_echo *echo)
-{
-        if (!echo)
-                return NULL;
-        while (!list_is_empty(&echo->logs)) {
-                struct followed *log = container_of(echo->logs.next, struct followed, in_echo);
-
-                echo_report_news(log);
-                echo_forget(log);
-        }
-        uv_close((uv_handle_t *)&echo->timer, on_echo_closed);
-        return NULL;
-}
-
-#define READY ".ready"
-/*
- * A supervisor whose loop stands still for so long is ended. The next one takes its daemons over, and clients notice
- * nothing.
- */
-#define STANDSTILL_S 60U
-#define HEARTBEAT_MS UINT64_C(20000)
 
 /* ---- .ready ---- */
 
@@ -271,8 +213,8 @@ static void on_change(void *data)
         struct mps_process *process = data;
         const struct mps_status *status = mps_supervisor_status(process->supervisor);
 
-        if (process->echo)
-                mps_echo_follow(process->echo, status);
+        if (log_is_on(LOG_DEBUG))
+                logs_follow(process, status);
         if (!process->is_stopping)
                 set_ready(process, all_are_ready(status));
         if (process->listener)
@@ -296,7 +238,8 @@ static void on_supervisor_closed(bool leaves_modes UNUSED, void *data)
 
         process->supervisor = NULL;
         mps_listener_close(process->listener, NULL, NULL);
-        process->echo = mps_echo_free(process->echo);
+        logs_follow(process, NULL);
+        uv_close((uv_handle_t *)&process->logs_timer, NULL);
 }
 
 static void process_stop(struct mps_process *process)
@@ -388,11 +331,12 @@ int mps_process_start(struct mps_process *process, const struct mps_process_opti
         process->root = xstrdup(options->supervisor.root);
         loop_init(&process->loop);
         uv_timer_init(&process->loop, &process->heartbeat);
+        uv_timer_init(&process->loop, &process->logs_timer);
         if (process_start(process, err) < 0)
                 return -1;
         set_ready(process, false); /* a supervisor that was killed may have left it */
         if (log_is_on(LOG_DEBUG))
-                process->echo = mps_echo_new(&process->loop, process->root);
+                uv_timer_start(&process->logs_timer, on_logs_timer, PERIOD_MS, PERIOD_MS);
         on_change(process);
         return 0;
 }
@@ -412,6 +356,7 @@ int mps_process_run(struct mps_process *process)
         worker_close_loop(&process->loop);
         lock_release(&process->lock);
         free(process->root);
+        free(process->logs);
         arena_done(&process->arena);
         log_info("stopped");
         return 0;

@@ -42,7 +42,9 @@ struct mps_process {
         struct lock lock;
         struct mps_supervisor *supervisor;
         struct mps_listener *listener;
-        struct mps_echo *echo;
+        uv_timer_t logs_timer; /* at level debug: lines of the daemons' control.log go into our log */
+        struct mps_process_log *logs;
+        size_t n_logs;
         struct metrics_http *metrics;
         struct signals signals;
         uv_timer_t heartbeat;

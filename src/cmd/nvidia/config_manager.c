@@ -247,8 +247,9 @@ static bool config_manager_follow(struct manager *manager, const struct config_c
 }
 
 /* Called after any change: applies the configuration that is chosen now. */
-static void decide(struct manager *manager)
+static void decide(void *data)
 {
+        struct manager *manager = data;
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct config_known known = {.has_label = node_label_is_known(manager->label)};
         struct config_names names;
@@ -298,11 +299,6 @@ static void on_label(void *data)
         decide(manager);
 }
 
-static void on_source(void *data)
-{
-        decide(data);
-}
-
 static void on_config_manager_trouble(const struct error *error, void *data)
 {
         struct manager *manager = data;
@@ -342,7 +338,7 @@ static int config_manager_start(struct manager *manager, const struct option_set
                 .data = manager,
         };
         const struct config_source_options source = {
-                .loop = &manager->loop, .folder = manager->values[SOURCE], .changed = on_source, .data = manager};
+                .loop = &manager->loop, .folder = manager->values[SOURCE], .changed = decide, .data = manager};
 
         /* Without credentials it exits, as NVIDIA's does, and kubelet restarts the container. */
         if (signals_listen(&manager->signals, &manager->loop, on_config_manager_signal, manager, err) < 0 ||
@@ -354,14 +350,6 @@ static int config_manager_start(struct manager *manager, const struct option_set
         manager->label = node_label_new(&label);
         log_text(LOG_INFO, "Waiting for change to '%s' label", label.key);
         return 0;
-}
-
-/* A value that the plugin takes from its own flags is not required here. */
-static void prepare_check(struct manager *manager, struct arena *arena)
-{
-        option_set_init(&manager->check, arena);
-        manager->check.values[option_find("mps-root")] = "/run/nvidia/mps";
-        manager->check.drop_in = true;
 }
 
 static void warn_of_fallbacks(const char *list)
@@ -391,7 +379,10 @@ static int run_manager(struct command_call *call, int number)
 
         command_setup_log(&call->set, "klog");
         warn_of_fallbacks(values[FALLBACKS]);
-        prepare_check(&manager, &call->arena);
+        option_set_init(&manager.check, &call->arena);
+        /* A value that the plugin takes from its own flags is not required here. */
+        manager.check.values[option_find("mps-root")] = "/run/nvidia/mps";
+        manager.check.drop_in = true;
         loop_init(&manager.loop);
         uv_timer_init(&manager.loop, &manager.retry);
         manager.retry.data = &manager;

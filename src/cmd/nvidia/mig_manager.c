@@ -26,7 +26,7 @@
 #include "base/log.h"
 #include "cmd/commands.h"
 #include "cmd/nvidia/mig_clients.h"
-#include "cmd/nvidia/mig_configurations.h"
+#include "base/io/child.h"
 #include "base/io/loop.h"
 #include "base/io/signals.h"
 #include "net/kube/object.h"
@@ -40,6 +40,8 @@
 #define RETRY_MS UINT64_C(5000)
 #define STATE_FOLDER "/var/lib/warpshare/mig"
 #define NAMES_MAX 5U /* of pods, in one text */
+#define ARGUMENTS_MAX 16
+#define COMPONENT "nvidia-mig-manager"
 
 enum own_option {
         CONFIG_FILE,
@@ -117,8 +119,11 @@ struct mig_program {
         struct mig_labels *labels;
         struct mig_run *run; /* NULL: the node is not known yet */
         struct mig_services *services;
-        struct mig_configurations *configurations; /* NULL: they are not looked for yet */
-        struct arena arena;                        /* of names that last */
+        bool has_looked;         /* for the configurations */
+        struct child *generator; /* makes them */
+        char *generated;         /* NULL: nothing is */
+        struct kube_call *map;   /* writes them */
+        struct arena arena;      /* of names that last */
         struct kube_call *call;
         uv_timer_t timer;
         uint64_t waiting_since;
@@ -137,7 +142,9 @@ static void mig_program_stop(struct mig_program *program, int status)
         program->status = status;
         signals_close(&program->signals);
         uv_close((uv_handle_t *)&program->timer, NULL);
-        program->configurations = mig_configurations_close(program->configurations);
+        if (program->generator)
+                child_cancel(program->generator);
+        program->map = kube_call_cancel(program->map);
         program->run = mig_run_close(program->run);
         program->services = mig_services_close(program->services);
         program->labels = mig_labels_close(program->labels);
@@ -158,8 +165,10 @@ static bool mig_manager_is_on(const struct mig_program *program, enum own_option
         return strcmp(program->values[option], "true") == 0;
 }
 
-static void take_node(struct mig_program *program, const json_t *node)
+static void take_node(const json_t *node, void *data)
 {
+        struct mig_program *program = data;
+
         json_decref(program->node);
         program->node = node ? json_deep_copy(node) : NULL;
 }
@@ -230,7 +239,7 @@ static void on_paused(const struct kube_answer *answer, void *data)
                 mig_run_event(program->run, MIG_EVENT_FAILED, answer->error->text);
                 return;
         }
-        take_node(program, answer->object);
+        take_node(answer->object, program);
         list_pods(program, on_pods);
 }
 
@@ -294,7 +303,7 @@ static void on_unpaused(const struct kube_answer *answer, void *data)
                 again(program, RETRY_MS, restore);
                 return;
         }
-        take_node(program, answer->object);
+        take_node(answer->object, program);
         on_restored(program);
 }
 
@@ -398,9 +407,52 @@ static void on_program_labels(void *data)
 
 /* ---- configurations ---- */
 
-static void on_configurations(const char *file, void *data)
+/*
+ * The file is the one that is given; else none, since `warpshare mig` generates one configuration for each profile of
+ * the GPUs; else, where the driver lists no profiles, the default one. What is generated is written to the ConfigMap
+ * <node>-mig-config, as NVIDIA's component does it, for people to read.
+ */
+
+static void on_map_replaced(const struct kube_answer *answer, void *data)
 {
         struct mig_program *program = data;
+
+        program->map = NULL;
+        if (answer->error)
+                log_warn("the ConfigMap of generated configurations cannot be written", LOG_ERR(answer->error));
+}
+
+static void write_map(struct mig_program *program, enum kube_method method, kube_done_fn *done)
+{
+        _free_ char *collection = object_collection("/api/v1", program->values[POD_NAMESPACE], "configmaps");
+        _free_ char *name = xasprintf("%s-mig-config", program->node_name);
+        _free_ char *path = object_path(collection, name);
+        json_t *map = json_pack("{s:s, s:s, s:{s:s, s:{s:s, s:s}}, s:{s:s}}", "apiVersion", "v1", "kind", "ConfigMap",
+                "metadata", "name", name, "labels", "app.kubernetes.io/component", COMPONENT, "nvidia.com/node-name",
+                program->node_name, "data", "config.yaml", program->generated);
+
+        program->map = kube_client_send(program->client, &(struct kube_request){.method = method,
+                                                                 .path = method == KUBE_CREATE ? collection : path,
+                                                                 .body = map,
+                                                                 .done = done,
+                                                                 .data = program});
+        json_decref(map);
+}
+
+static void on_map_created(const struct kube_answer *answer, void *data)
+{
+        struct mig_program *program = data;
+
+        program->map = NULL;
+        if (answer->status == 409)
+                write_map(program, KUBE_REPLACE, on_map_replaced);
+        else
+                on_map_replaced(answer, program);
+}
+
+/* |file|: "" for those that are generated. */
+static void begin_run(struct mig_program *program, const char *file)
+{
         const struct mig_run_options options = {
                 .loop = &program->loop,
                 .program = program->mig,
@@ -419,23 +471,47 @@ static void on_configurations(const char *file, void *data)
         on_program_labels(program);
 }
 
+/* Drivers before R550 list no profiles while MIG is off. */
+static void on_generated(const struct child_result *result, void *data)
+{
+        struct mig_program *program = data;
+        const char *file = "";
+
+        program->generator = NULL;
+        if (result->status == 0 && strstr(result->output, "all-1g."))
+                program->generated = xstrdup(result->output);
+        else
+                file = program->values[DEFAULT_FILE];
+        log_info("MIG configurations", LOG_STR("file", *file ? file : "(generated)"));
+        if (program->generated && *program->values[POD_NAMESPACE])
+                write_map(program, KUBE_CREATE, on_map_created);
+        begin_run(program, file);
+}
+
+static int begin_generator(struct mig_program *program, struct error *err)
+{
+        const char *argv[ARGUMENTS_MAX] = {program->mig, "mig", "generate"};
+        const struct child_options child = {.argv = argv,
+                .environment = (const char *const *)environ,
+                .timeout_ms = MIG_PLAN_TIMEOUT_MS,
+                .on_end = on_generated,
+                .data = program};
+        size_t count = 3;
+
+        for (size_t i = 0; program->reading[i] && count < ARGUMENTS_MAX - 1; i++)
+                argv[count++] = program->reading[i];
+        return child_run(&program->generator, &program->loop, &child, err);
+}
+
 static void find_configurations(struct mig_program *program)
 {
-        const struct mig_configurations_options options = {
-                .loop = &program->loop,
-                .client = program->client,
-                .node_name = program->node_name,
-                .config_namespace = program->values[POD_NAMESPACE],
-                .program = program->mig,
-                .reading = program->reading,
-                .file = program->values[CONFIG_FILE],
-                .fallback = program->values[DEFAULT_FILE],
-                .found = on_configurations,
-                .data = program,
-        };
+        const char *file = program->values[CONFIG_FILE];
         struct error err;
 
-        if (mig_configurations_find(&program->configurations, &options, &err) < 0) {
+        program->has_looked = true;
+        if (*file) {
+                begin_run(program, file);
+        } else if (begin_generator(program, &err) < 0) {
                 log_error("cannot start", LOG_ERR(&err));
                 mig_program_stop(program, EXIT_FAILED);
         }
@@ -443,17 +519,12 @@ static void find_configurations(struct mig_program *program)
 
 /* ---- start ---- */
 
-static void on_program_node(const json_t *node, void *data)
-{
-        take_node(data, node);
-}
-
 /* Registered after |labels|, which know the node by then. */
 static void on_program_synced(void *data)
 {
         struct mig_program *program = data;
 
-        if (!program->configurations)
+        if (!program->has_looked)
                 find_configurations(program);
 }
 
@@ -498,7 +569,7 @@ static int mig_program_start(struct mig_program *program, const struct option_se
         labels.watch = program->watch;
         program->labels = mig_labels_new(&labels);
         program->listener =
-                (struct node_listener){.on_node = on_program_node, .on_synced = on_program_synced, .data = program};
+                (struct node_listener){.on_node = take_node, .on_synced = on_program_synced, .data = program};
         node_watch_listen(program->watch, &program->listener);
         log_text(LOG_INFO, "Waiting for change to '%s' label", MIG_CONFIG_LABEL);
         return 0;
@@ -526,6 +597,7 @@ static int mig_manager_run_program(const struct option_set *set, const char *con
         }
         worker_close_loop(&program.loop);
         json_decref(program.node);
+        free(program.generated);
         arena_done(&program.arena);
         return program.status;
 }

@@ -20,11 +20,6 @@ static json_t *text_or_null(const char *text)
         return *text ? json_string(text) : json_null();
 }
 
-static json_t *mps_or_null(int mps)
-{
-        return mps < 0 ? json_null() : json_boolean(mps);
-}
-
 static json_t *print_device_of(const struct probe_report *report)
 {
         const struct measure_facts *facts = &report->result->facts;
@@ -97,7 +92,7 @@ static void add_measurements(json_t *root, const struct probe_report *report)
         const struct probe_result *result = report->result;
 
         json_object_set_new(root, "device", print_device_of(report));
-        json_object_set_new(root, "mps", mps_or_null(result->facts.mps));
+        json_object_set_new(root, "mps", result->facts.mps < 0 ? json_null() : json_boolean(result->facts.mps));
         json_object_set_new(root, "multiprocessors",
                 json_pack("{s:o,s:o,s:i,s:o,s:i,s:i}", "unit", print_number_or_null(result->unit_sms), "allocated",
                         print_number_or_null(report->outcome.sms), "reported", (int)result->facts.sms, "affinity",

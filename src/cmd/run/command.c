@@ -203,13 +203,16 @@ static int run_show(const char *root, struct arena *arena, struct error *err)
 
 /* ---- the command ---- */
 
-static int run_program(char **program, struct command_call *call, struct error *err)
+static int run_in_share(struct command_call *call, struct error *err)
 {
         const char *root = call->values[DIRECTORY];
+        char **program = call->after;
         struct run_share share;
         const struct run_unit *unit;
         uint64_t wait;
 
+        if (command_is_set(call, SHOW))
+                return run_show(root, &call->arena, err);
         if (run_read_request(&share, &wait, call, err) < 0)
                 return COMMAND_REFUSED;
         if (!program || !*program)
@@ -222,13 +225,6 @@ static int run_program(char **program, struct command_call *call, struct error *
         error_raise_errno(err, errno, "start '%s'", *program);
         command_fail(call->command, err);
         return err->kind == ERROR_NOT_FOUND ? EXIT_NO_PROGRAM : EXIT_NOT_STARTED;
-}
-
-static int run_in_share(struct command_call *call, struct error *err)
-{
-        if (command_is_set(call, SHOW))
-                return run_show(call->values[DIRECTORY], &call->arena, err);
-        return run_program(call->after, call, err);
 }
 
 const struct command command_run_in_share = {

@@ -205,23 +205,17 @@ static const struct option own[] = {
 
 static const char *const shared[] = {"metrics-address", "nvml-library", "driver-root-ctr-path", "system-root", NULL};
 
-static const char *address_of(const struct option_set *set)
-{
-        const char *address = option_set_value(set, "metrics-address");
-
-        return *address ? address : DEFAULT_ADDRESS;
-}
-
 /* The driver is asked only if the command line names no agent. */
 static int get_text(char **ret, const struct option_set *set, const struct top_wish *wish, struct error *err)
 {
+        const char *address = option_set_value(set, "metrics-address");
         struct error agent;
         struct error driver;
 
-        if (fetch_page(ret, address_of(set), wish, err) == 0)
+        if (fetch_page(ret, *address ? address : DEFAULT_ADDRESS, wish, err) == 0)
                 return 0;
         agent = *err;
-        if (err->kind != ERROR_UNAVAILABLE || *option_set_value(set, "metrics-address"))
+        if (err->kind != ERROR_UNAVAILABLE || *address)
                 return -1;
         if (read_local(ret, set, wish, &driver) == 0)
                 return 0;

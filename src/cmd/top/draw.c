@@ -15,7 +15,6 @@
 #define NARROW 100U /* columns; below, a GPU has a short bar, no sensors and no UUID */
 #define HIGH 0.75   /* of what there is: yellow, and red from the next on */
 #define FULL 0.90
-#define CELLS 12U
 #define LEVELS 8U
 
 struct drawing {
@@ -277,6 +276,7 @@ static void draw_unit(const struct drawing *drawing, const struct top_unit *top)
 
 /* ---- shares ---- */
 
+/* In the order of add_row(). */
 enum cell {
         POD,
         CONTAINER,
@@ -326,45 +326,20 @@ static const char *draw_name_of(const struct top_row *row, struct arena *arena)
         return share->pod_uid ? arena_printf(arena, "pod %s", share->pod_uid) : "(not known yet)";
 }
 
-static void fill_cells(const struct drawing *drawing, const struct top_row *row, struct amount cells[N_CELLS])
+static void add_row(struct columns *table, const struct drawing *drawing, const struct top_row *row)
 {
         const struct report_share none = report_share_unknown;
         const struct report_share *share = row->share ? row->share : &none;
 
-        for (size_t i = 0; i < N_CELLS; i++)
-                cells[i] = (struct amount){"-"};
-        cells[MEMORY] = bytes(drawing, row->other ? row->other->memory_used : share->memory_used);
-        cells[SM] = draw_percent(row->other ? row->other->sm : share->sm);
-        cells[REPLICAS] = known(share->replicas, "%.0f", share->replicas);
-        cells[LIMIT] = bytes(drawing, share->memory_limit);
-        cells[OF_LIMIT] = draw_percent(share->memory_used / share->memory_limit);
-        cells[PEAK] = bytes(drawing, share->memory_peak);
-        cells[THREADS] = known(share->thread_percent, "%.0f %%", share->thread_percent);
-        cells[MEM_BUSY] = draw_percent(share->memory_controller);
-        cells[TIME] = duration(share->seconds);
-        cells[ENERGY] = known(share->energy, "~%.0f J", share->energy);
-}
-
-static void add_row(
-        struct columns *table, const struct drawing *drawing, const struct top_row *row, const bool has[N_CELLS])
-{
-        struct arena *arena = drawing->to->arena;
-        struct amount cells[N_CELLS];
-
-        fill_cells(drawing, row, cells);
-        for (size_t i = 0; i < N_CELLS; i++) {
-                const char *text = cells[i].text;
-
-                if (!has[i])
-                        continue;
-                if (i == POD)
-                        text = draw_name_of(row, arena);
-                else if (i == CONTAINER && row->share && row->share->container)
-                        text = row->share->container;
-                else if (i == HOUR && row->share && row->share->sm_history.n_values)
-                        text = sparkline(drawing, &row->share->sm_history, 1, 12, 5);
-                columns_add(table, "%s", text);
-        }
+        columns_add_row(table, draw_name_of(row, drawing->to->arena), share->container,
+                known(share->replicas, "%.0f", share->replicas).text,
+                bytes(drawing, row->other ? row->other->memory_used : share->memory_used).text,
+                bytes(drawing, share->memory_limit).text, draw_percent(share->memory_used / share->memory_limit).text,
+                bytes(drawing, share->memory_peak).text, draw_percent(row->other ? row->other->sm : share->sm).text,
+                known(share->thread_percent, "%.0f %%", share->thread_percent).text,
+                draw_percent(share->memory_controller).text, duration(share->seconds).text,
+                known(share->energy, "~%.0f J", share->energy).text,
+                share->sm_history.n_values ? sparkline(drawing, &share->sm_history, 1, 12, 5) : NULL);
 }
 
 static bool draw_fits(const char *text, unsigned int width)
@@ -386,28 +361,21 @@ static bool draw_fits(const char *text, unsigned int width)
 static void lay_out(
         struct strbuf *text, const struct drawing *drawing, const struct top_row *const *rows, size_t n_rows)
 {
-        for (size_t n_dropped = 0;; n_dropped++) {
-                struct column columns[N_CELLS];
-                bool has[N_CELLS];
-                struct columns table;
-                size_t n_columns = 0;
+        struct columns table;
 
-                for (size_t i = 0; i < N_CELLS; i++)
-                        has[i] = i != HOUR || drawing->wish->has_history;
-                for (size_t i = 0; i < n_dropped; i++)
-                        has[dispensable[i]] = false;
-                for (size_t i = 0; i < N_CELLS; i++)
-                        if (has[i])
-                                columns[n_columns++] = heads[i];
-                columns_init(&table, columns, n_columns);
-                for (size_t i = 0; i < n_rows; i++)
-                        add_row(&table, drawing, rows[i], has);
+        columns_init(&table, heads, N_CELLS);
+        for (size_t i = 0; i < n_rows; i++)
+                add_row(&table, drawing, rows[i]);
+        if (!drawing->wish->has_history)
+                table.hidden = 1U << HOUR;
+        columns_print(text, &table, "  ", false);
+        for (size_t i = 0; i < ARRAY_SIZE(dispensable) && drawing->width && !draw_fits(text->data, drawing->width);
+                i++) {
+                table.hidden |= 1U << dispensable[i];
                 strbuf_clear(text);
                 columns_print(text, &table, "  ", false);
-                columns_done(&table);
-                if (!drawing->width || draw_fits(text->data, drawing->width) || n_dropped == ARRAY_SIZE(dispensable))
-                        return;
         }
+        columns_done(&table);
 }
 
 static void draw_processes(const struct drawing *drawing, const struct report_process *processes, size_t count)

@@ -83,10 +83,8 @@ void removals_print(const struct removals *removals, struct strbuf *text)
         for (size_t i = 0; i < removals->n_rows; i++) {
                 const struct removal *row = &removals->rows[i];
 
-                columns_add(&columns, "%s", row->what);
-                columns_add(&columns, "%s", outcome_word(removals, row->outcome));
-                columns_add(&columns, "%s", *row->where ? row->where : "-");
-                columns_add(&columns, "%s", *row->note ? row->note : "-");
+                columns_add_row(&columns, row->what, outcome_word(removals, row->outcome),
+                        *row->where ? row->where : NULL, *row->note ? row->note : NULL);
         }
         columns_print(text, &columns, "", false);
         columns_done(&columns);
@@ -281,7 +279,7 @@ static const char mps_help[] =
         "\n"
         "Undoes MPS where no supervisor runs: ends the MPS daemons that a supervisor has left running (clients\n"
         "have five seconds), restores the compute mode of the GPUs, removes the memory limits of containers,\n"
-        "removes MPS files and folders below the MPS directory, and unmounts its mps_shared memory if no process uses\n"
+        "removes MPS files and folders below the MPS directory, and unmounts its shared memory if no process uses\n"
         "it. What is in use or mounted stays, and is reported. May be run again.\n"
         "\n";
 
