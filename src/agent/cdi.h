@@ -1,9 +1,9 @@
 /*
  * Looks after the CDI specifications while this agent serves: each container that starts, also one that is started
  * again, needs them, and other programs write to their folder. The folder is watched; every Prepare of a claim checks
- * as well. What was removed or changed is written again, and so is what lacked a device node that is there now: then the
- * GPUs are read, so that a plan counts on it. Where the folder was removed on the host, only a new container can see the
- * new one, and the agent ends.
+ * as well. What was removed or changed is written again, and so is what lacked a device node that is there now: then
+ * the GPUs are read, so that a plan counts on it. Where the folder was removed on the host, only a new container can
+ * see the new one, and the agent ends.
  */
 #pragma once
 

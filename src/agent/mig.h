@@ -30,8 +30,8 @@
 struct agent_mig;
 
 /*
- * Withdraws, from the beginning on, what an unfinished change had withdrawn, and what is not decided. An unfinished change
- * is resumed, and the label counts from now on. The agent uses the API server.
+ * Withdraws, from the beginning on, what an unfinished change had withdrawn, and what is not decided. An unfinished
+ * change is resumed, and the label counts from now on. The agent uses the API server.
  */
 struct agent_mig *agent_mig_new(struct agent *agent);
 

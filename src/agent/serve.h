@@ -23,8 +23,8 @@ uint64_t agent_serving_crashes(const struct agent_serving *serving);
 char *agent_serving_find_problem(const struct agent_serving *serving);
 
 /*
- * Starts the DRA driver where it is configured, not running, and this agent serves. To be called before the ledger has the
- * plan, because the driver reports to the ledger which claims are prepared. |complaint| says why it does not run.
+ * Starts the DRA driver where it is configured, not running, and this agent serves. To be called before the ledger has
+ * the plan, because the driver reports to the ledger which claims are prepared. |complaint| says why it does not run.
  */
 void agent_dra_begin(struct agent *agent, const struct config *config, struct complaint *complaint);
 

@@ -58,8 +58,8 @@ enum mig_change_end {
 bool mig_change_is_recorded(const char *directory);
 
 /*
- * Finishes what the record says, or undoes it; with |undoes| also where it waits for a reboot. -1: it could not be finished and is undone; or it could be neither, then
- * the error says so and the record stays.
+ * Finishes what the record says, or undoes it; with |undoes| also where it waits for a reboot. -1: it could not be
+ * finished and is undone; or it could be neither, then the error says so and the record stays.
  */
 int mig_change_resume(struct mig_change *change, bool undoes, enum mig_change_end *ret, struct error *err) MUST_USE;
 

@@ -143,9 +143,9 @@ enum mig_state mig_state_parse(const char *text); /* NONE for any other word */
 /* ---- what a change withdraws from users while it lasts ---- */
 
 /*
- * The MIG devices and GPUs: everything of each GPU that changes, except the MIG devices that stay. It is read from the answer of `warpshare mig plan --output json`,
- * and kept on disk as that text, so that a process that starts in the middle of a change withdraws the same. Pure, but
- * for the file.
+ * The MIG devices and GPUs: everything of each GPU that changes, except the MIG devices that stay. It is read from the
+ * answer of `warpshare mig plan --output json`, and kept on disk as that text, so that a process that starts in the
+ * middle of a change withdraws the same. Pure, but for the file.
  *
  * Example: GPU-a has MIG-1 and MIG-2, and is to have MIG-1 and something larger. MIG-2 is withdrawn, and so is each MIG
  * device that appears on GPU-a before the change is complete, since the change may still be undone. MIG-1 is not

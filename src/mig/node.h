@@ -1,6 +1,7 @@
 /*
- * The GPUs of this node with their MIG geometry, all that NVML sees, in NVML's order, read once; and what a configuration
- * wants of a GPU. Reading calls the driver and blocks (gpu/mig_instances.h): only a process that may be killed does it.
+ * The GPUs of this node with their MIG geometry, all that NVML sees, in NVML's order, read once; and what a
+ * configuration wants of a GPU. Reading calls the driver and blocks (gpu/mig_instances.h): only a process that may be
+ * killed does it.
  */
 #pragma once
 
@@ -45,7 +46,8 @@ int mig_node_read(struct mig_node *ret, struct arena *arena, const struct nvml *
 /*
  * It has neither placements (mig/geometry.h) nor the present users.
  *
- * "1c.3g.20gb" is a device with one slice of a GPU instance of the profile 3g.20gb, which others share (mig/geometry.h).
+ * "1c.3g.20gb" is a device with one slice of a GPU instance of the profile 3g.20gb, which others share
+ * (mig/geometry.h).
  */
 struct mig_wanted_count {
         const char *profile;  /* of the GPU instance: "1g.10gb+me", as gpu/mig_instances.h names it */

@@ -3,9 +3,9 @@
  * where. Pure.
  *
  * An instance stays if it is wanted with the compute instances that it has: one of all its slices, or those of devices
- * that share it (mig/geometry.h). As many stay as can (mig/geometry.h). While MIG is disabled, drivers before R550 list no
- * profiles; then what is made has no placement yet, and whether it fits shows when MIG is enabled. It knows nothing of
- * processes: who uses what goes is asked by mig/change.h.
+ * that share it (mig/geometry.h). As many stay as can (mig/geometry.h). While MIG is disabled, drivers before R550 list
+ * no profiles; then what is made has no placement yet, and whether it fits shows when MIG is enabled. It knows nothing
+ * of processes: who uses what goes is asked by mig/change.h.
  */
 #pragma once
 
@@ -50,8 +50,8 @@ void mig_plan_build(
 
 /*
  * For the makers of plans. mig_plan_init() makes lists with room for all instances, and for |n_made| new ones.
- * mig_plan_keep_all() lets all instances stay. mig_plan_settle() sets whether the GPU changes, by what goes, is made and
- * is wanted.
+ * mig_plan_keep_all() lets all instances stay. mig_plan_settle() sets whether the GPU changes, by what goes, is made
+ * and is wanted.
  */
 void mig_plan_init(struct mig_plan_gpu *ret, struct arena *arena, const struct mig_node_gpu *gpu,
         const struct mig_wanted *wanted, size_t n_made);

@@ -19,8 +19,8 @@
  *                                   the one in force stays, the reason is logged, and the next one wanted is tried
  *
  * The accepted configuration, and a refused one with the reason, are reported in the log, in annotations of the node
- * (node/config/outcome.h), in events, and through agent_config_status() in the metrics. An agent that does not serve yet
- * (node/kubelet/plugins.h) also chooses, loads and builds, so that it takes over with the right configuration. But
+ * (node/config/outcome.h), in events, and through agent_config_status() in the metrics. An agent that does not serve
+ * yet (node/kubelet/plugins.h) also chooses, loads and builds, so that it takes over with the right configuration. But
  * until it serves, it reports nothing to the cluster, and records and counts nothing.
  */
 #pragma once

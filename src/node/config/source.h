@@ -3,9 +3,9 @@
  * the names, returns one by name, and reports when something may have changed. It knows no label and chooses nothing.
  *
  * Each entry of a folder that is a file, directly or through links, is a configuration with that name; folders are not,
- * nor names that begin with "..", which are kubelet's own. A folder is read for each question. The last state of a ConfigMap is kept, so that it stays available while the API
- * server is away. A deleted ConfigMap or a missing folder counts as unknown, so that a configuration from it stays in
- * use.
+ * nor names that begin with "..", which are kubelet's own. A folder is read for each question. The last state of a
+ * ConfigMap is kept, so that it stays available while the API server is away. A deleted ConfigMap or a missing folder
+ * counts as unknown, so that a configuration from it stays in use.
  */
 #pragma once
 

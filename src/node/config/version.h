@@ -1,8 +1,8 @@
 /*
  * One configuration as it was read: its name, its source and its content. Immutable, and shared by references. The last
- * good one is recorded on disk: an agent starts with it while it cannot learn which configuration is the node's. Only the
- * agent writes that file, and always replaces it as a whole. A record that cannot be parsed, or whose content does not
- * match its hash, counts as missing.
+ * good one is recorded on disk: an agent starts with it while it cannot learn which configuration is the node's. Only
+ * the agent writes that file, and always replaces it as a whole. A record that cannot be parsed, or whose content does
+ * not match its hash, counts as missing.
  *
  * And which one this node uses, and whether the newest was accepted: log, annotation, metric and event all use that.
  */
@@ -50,8 +50,8 @@ const char *config_version_name(const struct config_version *version);
 enum { CONFIG_RECORD_NONE = 1 };
 
 /*
- * |ret_generation|: how many configurations were accepted on this node, including this one. CONFIG_RECORD_NONE: the file
- * does not exist.
+ * |ret_generation|: how many configurations were accepted on this node, including this one. CONFIG_RECORD_NONE: the
+ * file does not exist.
  */
 int config_record_read(
         struct config_version **ret, uint64_t *ret_generation, const char *path, struct error *err) MUST_USE;

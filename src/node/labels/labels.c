@@ -150,8 +150,8 @@ static int labels_compare(const void *a, const void *b)
 }
 
 /*
- * ---- the machine as a whole: versions, modes, capabilities, vGPU. Those of versions, machine, MIG, MPS and mode are there
- * only where GPUs are ----
+ * ---- the machine as a whole: versions, modes, capabilities, vGPU. Those of versions, machine, MIG, MPS and mode are
+ * there only where GPUs are ----
  */
 
 bool labels_counts_gpu(const struct inventory *inventory, const struct gpu *gpu)
@@ -309,9 +309,9 @@ static void labels_put_node(struct label_set *set)
 }
 
 /*
- * ---- our own labels: what one device of a resource gives. They are named after the resource that pods request, and have
- * the least that any unit gives, so that a pod that chose a node by them gets at least that much. Numbers are whole, for
- * Gt and Lt of a node affinity ----
+ * ---- our own labels: what one device of a resource gives. They are named after the resource that pods request, and
+ * have the least that any unit gives, so that a pod that chose a node by them gets at least that much. Numbers are
+ * whole, for Gt and Lt of a node affinity ----
  */
 
 /* UINT64_MAX, UINT_MAX: no unit has said anything yet; 0: unknown, or not limited by us. */

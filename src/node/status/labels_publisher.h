@@ -6,8 +6,8 @@
  *
  * The NodeFeature is read, then created or replaced, since NVIDIA's charts grant these rights, but not those for an
  * apply. The node's labels use a server-side apply, which removes our old labels and keeps those of others. The
- * NodeFeature has the same name and form as that of NVIDIA's gpu-feature-discovery, so that each can replace the other's
- * and there are never two.
+ * NodeFeature has the same name and form as that of NVIDIA's gpu-feature-discovery, so that each can replace the
+ * other's and there are never two.
  *
  * Published labels are removed from all of these places by a command. Labels that NVIDIA's program made are left alone:
  * only ours include our own labels (node/labels/labels.h).
@@ -79,8 +79,8 @@ typedef void labels_removal_fn(
         enum labels_removal outcome, const char *what, const char *where, const char *note, void *data);
 
 /*
- * Reports on each of the three; may be run again. |scope|: namespace of the NodeFeature; "": that of the pod or of the kubeconfig. Blocks
- * while the API server answers, about a minute at most.
+ * Reports on each of the three; may be run again. |scope|: namespace of the NodeFeature; "": that of the pod or of the
+ * kubeconfig. Blocks while the API server answers, about a minute at most.
  */
 void labels_remove(struct api_visit *visit, const struct config *config, const char *scope, bool is_dry,
         labels_removal_fn *report, void *data);

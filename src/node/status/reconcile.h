@@ -83,8 +83,9 @@ struct node_reconcile_options {
         struct kube_client *client; /* with |manager| only; outlives the reconciler */
         const char *node;           /* its name, copied */
         /*
-         * The next two are for any other value. Begins to write |wanted|, which is not to be changed and is valid until the write ends, by
-         * node_reconcile_done(). Returns the request under way, or NULL if the write has ended already.
+         * The next two are for any other value. Begins to write |wanted|, which is not to be changed and is valid until
+         * the write ends, by node_reconcile_done(). Returns the request under way, or NULL if the write has ended
+         * already.
          */
         struct kube_call *(*write)(json_t *wanted, void *data);
         /*

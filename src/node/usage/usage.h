@@ -26,7 +26,7 @@
 #define USAGE_KEEP_MS UINT64_C(600000)
 #define USAGE_GAP_MS UINT64_C(60000) /* the activity between two samples further apart is unknown */
 
-/* ---- the last hour of one number: the highest value of each minute. The caller counts them; they never go back ---- */
+/* ---- the last hour of one number: the highest value of each minute, which the caller counts ---- */
 
 #define USAGE_RING_MINUTES 60U
 #define USAGE_RING_NONE UINT32_MAX
