@@ -88,7 +88,7 @@ struct mode {
         bool is_late;       /* NVML did not answer */
 };
 
-static struct mode *mode_of(struct list *link)
+static struct mode *mode_at(struct list *link)
 {
         return container_of(link, struct mode, link);
 }
@@ -96,8 +96,8 @@ static struct mode *mode_of(struct list *link)
 static struct mode *find_mode(const struct compute_modes *modes, const char *uuid)
 {
         LIST_FOR_EACH(link, &modes->items)
-                if (strcmp(mode_of(link)->uuid, uuid) == 0)
-                        return mode_of(link);
+                if (strcmp(mode_at(link)->uuid, uuid) == 0)
+                        return mode_at(link);
         return NULL;
 }
 
@@ -131,7 +131,7 @@ int compute_modes_record(struct compute_modes *modes, const char *uuid, nvmlComp
         compute_modes_add(modes, uuid, before);
         if (modes->owner.write(err, modes->owner.data) == 0)
                 return 0;
-        remove_mode(mode_of(modes->items.previous));
+        remove_mode(mode_at(modes->items.previous));
         return error_prefix(err, "the previous mode cannot be recorded");
 }
 
@@ -144,7 +144,7 @@ void compute_modes_fill_record(const struct compute_modes *modes, struct mps_rec
         record->modes = ARENA_ARRAY(&record->arena, struct mps_record_mode, count);
         LIST_FOR_EACH(link, &modes->items)
                 record->modes[record->n_modes++] =
-                        (struct mps_record_mode){.uuid = mode_of(link)->uuid, .before = mode_of(link)->before};
+                        (struct mps_record_mode){.uuid = mode_at(link)->uuid, .before = mode_at(link)->before};
 }
 
 /* NVML has not answered: |err| is not its own. */
@@ -205,7 +205,7 @@ static void on_mode(struct nvml_request *request, const struct error *err, struc
 void compute_modes_restore(struct compute_modes *modes)
 {
         LIST_FOR_EACH(link, &modes->items) {
-                struct mode *mode = mode_of(link);
+                struct mode *mode = mode_at(link);
 
                 if (mode->is_going_back || modes->is_needed(mode->uuid, modes->owner.data))
                         continue;
@@ -218,7 +218,7 @@ void compute_modes_restore(struct compute_modes *modes)
 bool compute_modes_are_left(const struct compute_modes *modes)
 {
         LIST_FOR_EACH(link, &modes->items)
-                if (mode_of(link)->is_going_back)
+                if (mode_at(link)->is_going_back)
                         return true;
         return false;
 }
@@ -233,5 +233,5 @@ void compute_modes_init(struct compute_modes *modes, struct nvml_pool *nvml, con
 void compute_modes_done(struct compute_modes *modes)
 {
         while (!list_is_empty(&modes->items))
-                remove_mode(mode_of(modes->items.next));
+                remove_mode(mode_at(modes->items.next));
 }

@@ -116,8 +116,8 @@ void mps_daemon_close(struct mps_daemon *daemon, void (*closed)(void *data), voi
 /* ---- all daemons of a supervisor ---- */
 
 /*
- * Those that are wanted, and those that are ending. What runs already is adopted, by the record and without, and each
- * daemon is asked for what is wanted of it.
+ * The daemons that are wanted, and those that are ending. A daemon that runs already is adopted, by the record and
+ * without, and each daemon gets what is wanted of it.
  */
 struct mps_daemons {
         struct mps_daemon_context context; /* of all of them: its owner fills it, but for |blocker| and |daemons| */

@@ -45,7 +45,7 @@ static const unsigned char moves[][MPS_N_EVENTS] = {
                 [MPS_EVENT_CHANGED] = START,
                 [MPS_EVENT_ADOPTED] = CONFIGURE,
                 [MPS_EVENT_LEFT] = DRAIN},
-        /* A process existed already: ADOPTED, LEFT. Nobody was told of it: UNWANTED, CHANGED. */
+        /* A process existed already: ADOPTED, LEFT. It was not reported to others yet: UNWANTED, CHANGED. */
         [AT_STARTING] = {[MPS_EVENT_ANSWERED] = CONFIGURE,
                 [MPS_EVENT_ADOPTED] = CONFIGURE,
                 [MPS_EVENT_LEFT] = DRAIN,

@@ -11,7 +11,7 @@
 
 #define CGROUPS "/sys/fs/cgroup"
 
-/* What NVML has done about a limit. */
+/* The outcome of a request to NVML about a limit. */
 struct limit_result {
         enum memory_limit_outcome outcome;
         bool is_changed; /* it was not there before */
@@ -20,7 +20,7 @@ struct limit_result {
 
 /* ---- the limits of containers ---- */
 
-static struct mps_memory_limit *limit_of(struct list *link)
+static struct mps_memory_limit *memory_limit_of(struct list *link)
 {
         return container_of(link, struct mps_memory_limit, link);
 }
@@ -56,7 +56,7 @@ void mps_memory_limits_init(struct mps_memory_limits *limits, struct nvml_pool *
 void mps_memory_limits_done(struct mps_memory_limits *limits)
 {
         while (!list_is_empty(&limits->items))
-                limit_free(limit_of(limits->items.next));
+                limit_free(memory_limit_of(limits->items.next));
 }
 
 void mps_memory_limits_restore(
@@ -84,8 +84,8 @@ static const struct mps_record_allocation *memory_limits_find_allocation(
 static bool limits_has(const struct mps_memory_limits *limits, const char *unit, const char *cgroup)
 {
         LIST_FOR_EACH(link, &limits->items)
-                if (strcmp(limit_of(link)->status.unit, unit) == 0 &&
-                        strcmp(limit_of(link)->status.cgroup, cgroup) == 0)
+                if (strcmp(memory_limit_of(link)->status.unit, unit) == 0 &&
+                        strcmp(memory_limit_of(link)->status.cgroup, cgroup) == 0)
                         return true;
         return false;
 }
@@ -107,8 +107,8 @@ static bool takes_part(const struct mps_daemon_status *daemon)
                !text_starts_with(daemon->units[0], "MIG-");
 }
 
-bool mps_memory_limits_add(struct mps_memory_limits *limits, const struct mps_daemon_status *daemon,
-        const struct mps_record *granted)
+bool mps_memory_limits_add(
+        struct mps_memory_limits *limits, const struct mps_daemon_status *daemon, const struct mps_record *granted)
 {
         const size_t before = limits->n_items;
 
@@ -122,11 +122,10 @@ bool mps_memory_limits_add(struct mps_memory_limits *limits, const struct mps_da
                         limits_has(limits, daemon->units[0], client->cgroup) ||
                         limits->n_items == MPS_MEMORY_LIMITS_MAX || !has_folder(limits, client->cgroup))
                         continue;
-                limits_add_one(limits,
-                        &(struct mps_container_limit){.unit = daemon->units[0],
-                                .cgroup = client->cgroup,
-                                .allocation = allocation->request.id,
-                                .limit_mib = allocation->request.limit_mib});
+                limits_add_one(limits, &(struct mps_container_limit){.unit = daemon->units[0],
+                                               .cgroup = client->cgroup,
+                                               .allocation = allocation->request.id,
+                                               .limit_mib = allocation->request.limit_mib});
         }
         return limits->n_items > before;
 }
@@ -285,8 +284,8 @@ static void limit_take(struct mps_memory_limit *limit, const struct limit_result
         const struct mps_container_limit before = limit->status;
         const bool has_problem = result->outcome == MEMORY_LIMIT_CANNOT || result->outcome == MEMORY_LIMIT_FAILED;
         const bool is_new_problem = has_problem && !(before.problem && strcmp(before.problem, result->err.text) == 0);
-        const bool is_finished = result->outcome == MEMORY_LIMIT_GONE ||
-                                 (limit->was_void && result->outcome != MEMORY_LIMIT_FAILED);
+        const bool is_finished =
+                result->outcome == MEMORY_LIMIT_GONE || (limit->was_void && result->outcome != MEMORY_LIMIT_FAILED);
 
         limit->is_due = false;
         limit->was_tried = true;
@@ -307,7 +306,7 @@ static void limits_fail_unit(struct mps_memory_limits *limits, const char *unit,
         struct list *next;
 
         for (struct list *link = limits->items.next; link != &limits->items; link = next) {
-                struct mps_memory_limit *limit = limit_of(link);
+                struct mps_memory_limit *limit = memory_limit_of(link);
 
                 next = link->next;
                 if (!limit->is_due || strcmp(limit->status.unit, unit) != 0)
@@ -320,14 +319,14 @@ static void limits_fail_unit(struct mps_memory_limits *limits, const char *unit,
 static bool limits_are_asked(const struct mps_memory_limits *limits, const char *unit)
 {
         LIST_FOR_EACH(link, &limits->items)
-                if (limit_of(link)->is_asked && strcmp(limit_of(link)->status.unit, unit) == 0)
+                if (memory_limit_of(link)->is_asked && strcmp(memory_limit_of(link)->status.unit, unit) == 0)
                         return true;
         return false;
 }
 
 static void limits_ask_due(struct mps_memory_limits *limits);
 
-static void on_limit(struct nvml_request *request, const struct error *err, struct pack *answer)
+static void on_memory_limit(struct nvml_request *request, const struct error *err, struct pack *answer)
 {
         struct mps_memory_limit *limit = container_of(request, struct mps_memory_limit, request);
         struct mps_memory_limits *limits = limit->limits;
@@ -355,7 +354,7 @@ static void on_limit(struct nvml_request *request, const struct error *err, stru
 static void limits_ask_due(struct mps_memory_limits *limits)
 {
         LIST_FOR_EACH(link, &limits->items) {
-                struct mps_memory_limit *limit = limit_of(link);
+                struct mps_memory_limit *limit = memory_limit_of(link);
                 _free_ char *path = NULL;
                 const char *folder;
                 struct pack question;
@@ -365,7 +364,7 @@ static void limits_ask_due(struct mps_memory_limits *limits)
                 folder = path = xasprintf("%s" CGROUPS "%s", limits->system_root, limit->status.cgroup);
                 limit->is_asked = true;
                 limit->was_void = limit->is_void;
-                nvml_request_init(&limit->request, serve_limit, limit->status.unit, on_limit);
+                nvml_request_init(&limit->request, serve_limit, limit->status.unit, on_memory_limit);
                 question = pack_writer(&limit->request.question);
                 pack_limit(&question, &limit->status, &folder, &limit->was_void);
                 nvml_pool_ask(limits->nvml, &limit->request);
@@ -375,7 +374,7 @@ static void limits_ask_due(struct mps_memory_limits *limits)
 void mps_memory_limits_start(struct mps_memory_limits *limits, const struct mps_record *granted, bool checks_all)
 {
         LIST_FOR_EACH(link, &limits->items) {
-                struct mps_memory_limit *limit = limit_of(link);
+                struct mps_memory_limit *limit = memory_limit_of(link);
 
                 limit->is_void = !memory_limits_find_allocation(granted, limit->status.allocation, limit->status.unit);
                 limit->is_due |= checks_all || !limit->was_tried || limit->is_void != limit->was_void;
@@ -389,7 +388,7 @@ void mps_memory_limits_fill_record(const struct mps_memory_limits *limits, struc
 {
         record->limits = ARENA_ARRAY(&record->arena, struct mps_container_limit, limits->n_items);
         LIST_FOR_EACH(link, &limits->items)
-                record->limits[record->n_limits++] = limit_of(link)->status;
+                record->limits[record->n_limits++] = memory_limit_of(link)->status;
 }
 
 void mps_memory_limits_describe(
@@ -399,7 +398,8 @@ void mps_memory_limits_describe(
 
         LIST_FOR_EACH(link, &limits->items)
                 for (size_t i = 0; i < daemon->n_units; i++)
-                        if (strcmp(limit_of(link)->status.unit, daemon->units[i]) == 0)
-                                mps_container_limit_copy(&copies[daemon->n_limits++], arena, &limit_of(link)->status);
+                        if (strcmp(memory_limit_of(link)->status.unit, daemon->units[i]) == 0)
+                                mps_container_limit_copy(
+                                        &copies[daemon->n_limits++], arena, &memory_limit_of(link)->status);
         daemon->limits = copies;
 }

@@ -135,7 +135,7 @@ static void observe_end(struct mps_poll *poll, const struct error *err)
         done(seen, err ? &copy : NULL, data);
 }
 
-static void on_answers(const struct error *err, const char *const *answers, void *data)
+static void observe_on_answers(const struct error *err, const char *const *answers, void *data)
 {
         struct mps_poll *poll = data;
 
@@ -145,9 +145,9 @@ static void on_answers(const struct error *err, const char *const *answers, void
                 poll->take(poll, answers);
 }
 
-static void on_answer(const struct error *err, const char *answer, void *data)
+static void observe_on_answer(const struct error *err, const char *answer, void *data)
 {
-        on_answers(err, &answer, data);
+        observe_on_answers(err, &answer, data);
 }
 
 static void take_devices(struct mps_poll *poll, const char *const *answers)
@@ -174,7 +174,7 @@ static void observe_ask_for_units(struct mps_poll *poll)
                 return;
         }
         poll->take = take_devices;
-        mps_control_ask(poll->options.control, "get_device_client_list", on_answer, poll);
+        mps_control_ask(poll->options.control, "get_device_client_list", observe_on_answer, poll);
 }
 
 /* |place|: where it was, unless others have come or gone. */
@@ -517,7 +517,7 @@ static void ask_about_servers(struct mps_poll *poll)
         }
         poll->take = take_servers_and_clients;
         if (first + poll->n_round)
-                mps_control_ask_all(options->control, commands, first + poll->n_round, on_answers, poll);
+                mps_control_ask_all(options->control, commands, first + poll->n_round, observe_on_answers, poll);
         else
                 observe_finish(poll);
 }
@@ -644,7 +644,7 @@ static void take_listed_servers(struct mps_poll *poll, const char *const *answer
                 add_server(poll, &servers[i]);
         keep_unlisted_servers(poll);
         poll->take = take_listed_clients;
-        mps_control_run(poll->options.control, DIALOGUE_V3_CLIENT_LIST, on_answer, poll);
+        mps_control_run(poll->options.control, DIALOGUE_V3_CLIENT_LIST, observe_on_answer, poll);
 }
 
 struct mps_poll *mps_poll_start(const struct mps_poll_options *options)
@@ -655,7 +655,7 @@ struct mps_poll *mps_poll_start(const struct mps_poll_options *options)
         poll->seen = xcalloc(1, sizeof(*poll->seen));
         poll->take = take_listed_servers;
         if (options->is_v3)
-                mps_control_run(options->control, DIALOGUE_V3_SERVER_LIST, on_answer, poll);
+                mps_control_run(options->control, DIALOGUE_V3_SERVER_LIST, observe_on_answer, poll);
         else
                 ask_about_servers(poll);
         return poll;

@@ -1,6 +1,6 @@
 /*
- * Reads what the kernel itself knows about a process, such as which container it runs in, and tells control daemons and
- * their servers from other processes. PIDs are reused, so a process is identified by its PID and start time. Nothing
+ * Reads what the kernel itself knows about a process, such as which container it runs in, and recognises control
+ * daemons and their servers. PIDs are reused, so a process is identified by its PID and start time. Nothing
  * here waits for the process, except where that is said. Reads <root>/proc/<pid>; |root| is "" or a folder that a test
  * provides.
  */

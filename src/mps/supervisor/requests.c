@@ -1,6 +1,6 @@
 /*
- * What a control daemon is asked for one container: to create its SM partition or MPS namespace, to remove it, to
- * terminate one client. allocations.c decides which are needed, and gets the outcome.
+ * Asks a control daemon for one container: to create its SM partition or MPS namespace, to remove it, to terminate one
+ * client. allocations.c decides which are needed, and gets the outcome.
  */
 #include "mps/supervisor/requests.h"
 

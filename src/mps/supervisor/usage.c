@@ -11,7 +11,7 @@
 #define PROCESSES_MAX 4096U
 #define POLLS_WITHOUT_CLIENTS 5U /* without clients NVML is asked once in so many polls */
 
-/* What NVML says of a unit. */
+/* The figures of NVML about a unit. */
 struct figures {
         const char *lost; /* why the unit does not exist any more, or NULL */
         const struct gpu_listed_process *processes;
@@ -98,7 +98,7 @@ static int64_t usage_now_ms(void)
         return (int64_t)gpu_call_now_ms();
 }
 
-static struct usage_unit *unit_of(struct list *link)
+static struct usage_unit *usage_unit_of(struct list *link)
 {
         return container_of(link, struct usage_unit, link);
 }
@@ -111,7 +111,7 @@ static bool usage_is_fresh(const struct usage_unit *unit)
 uint64_t mps_usages_memory(const struct mps_usages *usages, const char *uuid, pid_t pid)
 {
         LIST_FOR_EACH(link, &usages->units) {
-                const struct usage_unit *unit = unit_of(link);
+                const struct usage_unit *unit = usage_unit_of(link);
                 const struct figures *figures = &unit->figures;
 
                 if ((uuid && strcmp(unit->uuid, uuid) != 0) || !usage_is_fresh(unit))
@@ -227,7 +227,7 @@ void mps_usages_init(struct mps_usages *usages, struct nvml_pool *nvml, const st
 void mps_usages_done(struct mps_usages *usages)
 {
         while (!list_is_empty(&usages->units))
-                free_usage(unit_of(usages->units.next));
+                free_usage(usage_unit_of(usages->units.next));
 }
 
 static struct usage_unit *find_usage(struct mps_usages *usages, const char *uuid)
@@ -235,8 +235,8 @@ static struct usage_unit *find_usage(struct mps_usages *usages, const char *uuid
         struct usage_unit *unit;
 
         LIST_FOR_EACH(link, &usages->units)
-                if (strcmp(unit_of(link)->uuid, uuid) == 0)
-                        return unit_of(link);
+                if (strcmp(usage_unit_of(link)->uuid, uuid) == 0)
+                        return usage_unit_of(link);
         unit = xcalloc(1, sizeof(*unit));
         unit->usages = usages;
         unit->uuid = xstrdup(uuid);
@@ -251,7 +251,7 @@ static void find_held_units(struct mps_usages *usages)
         struct mps_record_daemon process;
 
         LIST_FOR_EACH(link, &usages->units)
-                unit_of(link)->is_held = false;
+                usage_unit_of(link)->is_held = false;
         usages->has_clients = false;
         for (size_t i = 0; i < daemons->n_items; i++) {
                 if (!mps_daemon_record(daemons->items[i], &process))
@@ -271,13 +271,13 @@ void mps_usages_poll(struct mps_usages *usages)
 
         find_held_units(usages);
         LIST_FOR_EACH(link, &usages->units)
-                is_any_asked |= unit_of(link)->is_asked;
+                is_any_asked |= usage_unit_of(link)->is_asked;
         /* Without clients the next round is far, and a GPU that a process has opened cannot be reset. */
         if (!usages->has_clients && !is_any_asked)
                 nvml_pool_renew(usages->nvml);
         is_due = usages->polls++ % POLLS_WITHOUT_CLIENTS == 0 || usages->has_clients;
         for (struct list *link = usages->units.next; link != &usages->units; link = next) {
-                struct usage_unit *unit = unit_of(link);
+                struct usage_unit *unit = usage_unit_of(link);
 
                 next = link->next;
                 if (unit->is_asked)

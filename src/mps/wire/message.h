@@ -87,7 +87,7 @@ void mps_status_expose(struct exposition *to, const struct mps_status *status);
 
 /* ---- tables ---- */
 
-/* What the supervisor's record has in common with messages. */
+/* The supervisor's record has these in common with messages. */
 
 /* The largest number of daemons of a node, of units of a daemon, and of clients and servers of a daemon. */
 #define MESSAGE_DAEMONS_MAX ((size_t)1024)
