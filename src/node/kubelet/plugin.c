@@ -402,14 +402,9 @@ const struct device_list *plugin_list(const struct plugin *plugin)
         return &plugin->list;
 }
 
-void plugin_kubelet_came(struct plugin *plugin)
+void plugin_note_kubelet(struct plugin *plugin, bool is_there)
 {
-        plugin_step(plugin, REGISTRATION_KUBELET_CAME);
-}
-
-void plugin_kubelet_went(struct plugin *plugin)
-{
-        plugin_step(plugin, REGISTRATION_KUBELET_WENT);
+        plugin_step(plugin, is_there ? REGISTRATION_KUBELET_CAME : REGISTRATION_KUBELET_WENT);
 }
 
 void plugin_close(struct plugin *plugin, void (*closed)(void *data), void *data)

@@ -5,7 +5,7 @@
  * one as soon as it knows the server. Other clients may open more and get the list, too; only the end of the first
  * stream means that kubelet is lost.
  *
- * It does not know where plans come from, nor the other resources. It starts serving when plugin_set_kubelet() says
+ * It does not know where plans come from, nor the other resources. It starts serving when plugin_note_kubelet() says
  * that kubelet's socket exists. No request handler blocks, reads a file or calls NVML: kubelet admits one pod at a
  * time, so a slow answer delays the whole node. node/kubelet/requests.h answers the requests.
  */
@@ -61,8 +61,7 @@ void plugin_forget_previous(struct plugin *plugin);
 const struct device_list *plugin_list(const struct plugin *plugin);
 
 /* kubelet's socket appeared or was replaced; or it is gone. */
-void plugin_kubelet_came(struct plugin *plugin);
-void plugin_kubelet_went(struct plugin *plugin);
+void plugin_note_kubelet(struct plugin *plugin, bool is_there);
 
 /*
  * Ends the streams, waits shortly until kubelet has closed its side, and removes the socket. |closed| is called from

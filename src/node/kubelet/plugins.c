@@ -149,7 +149,7 @@ static void carry_out_plan(struct plugins *plugins)
                 member->wanted = true;
                 plugin_set_resource(member->plugin, plan, resource);
                 if (is_new && (!plugins->place.kubelet_socket || file_identity_exists(&plugins->kubelet)))
-                        plugin_kubelet_came(member->plugin);
+                        plugin_note_kubelet(member->plugin, true);
         }
         for (struct list *link = plugins->members.next; link != &plugins->members; link = next) {
                 struct member *member = container_of(link, struct member, link);
@@ -250,14 +250,8 @@ static void check_for_kubelet(struct plugins *plugins)
         log_info(file_identity_exists(&now) ? "kubelet's socket is there" : "kubelet's socket is gone",
                 LOG_STR("socket", plugins->place.kubelet_socket));
         plugins->kubelet = now;
-        LIST_FOR_EACH(link, &plugins->members) {
-                struct plugin *plugin = container_of(link, struct member, link)->plugin;
-
-                if (file_identity_exists(&now))
-                        plugin_kubelet_came(plugin);
-                else
-                        plugin_kubelet_went(plugin);
-        }
+        LIST_FOR_EACH(link, &plugins->members)
+                plugin_note_kubelet(container_of(link, struct member, link)->plugin, file_identity_exists(&now));
 }
 
 static void on_lock_timer(uv_timer_t *timer);

@@ -60,7 +60,7 @@ static struct registration_action closed(struct registration *registration, uint
         if (registration->at_once)
                 return registration_serve(registration);
         registration->state = REGISTRATION_WAITING;
-        return action(REGISTRATION_NOTHING, backoff_next(&registration->backoff, 0, random));
+        return action(REGISTRATION_NOTHING, backoff_next(&registration->backoff, 0, random / 2));
 }
 
 static struct registration_action registration_wait_ended(struct registration *registration)

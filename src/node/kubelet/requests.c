@@ -551,13 +551,13 @@ void requests_init(struct requests *requests, const struct requests_options *opt
 
 void requests_set_resource(struct requests *requests, const struct plan *plan, const struct resource *resource)
 {
+        requests->asks_at_start = mps_limits_at_start(plan, resource);
         if (requests->resource == resource)
                 return;
         requests->previous_plan = requests->plan;
         requests->previous_resource = requests->resource;
         requests->plan = plan;
         requests->resource = resource;
-        requests->asks_at_start = mps_limits_at_start(plan, resource);
 }
 
 bool requests_ask_at_start(const struct requests *requests)

@@ -1,4 +1,4 @@
-#include "node/ledger/claim_daemons.h"
+#include "node/ledger/claim_set.h"
 
 #include <string.h>
 

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "node/ledger/claim_daemons.h"
 #include "plan/share.h"
 #include "plan/mps_wanted.h"
 

@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "node/ledger/allocator.h"
-#include "node/ledger/claim_daemons.h"
+#include "node/ledger/claim_set.h"
 #include "node/ledger/container_start.h"
 #include "plan/mps_wanted.h"
 #include "plan/share.h"
@@ -388,12 +388,16 @@ void ledger_measure(const struct ledger *ledger, struct ledger_measures *ret)
 
 /* ---- DRA claims ---- */
 
-void ledger_claim(struct ledger *ledger, const struct ledger_claim *claim, ledger_claimed_fn *done, void *data)
+static void advance_claims(struct ledger *ledger)
 {
-        if (!claim_set_add(&ledger->claims, claim, done, data))
-                return;
         renew_wanted(ledger);
         claim_set_advance(&ledger->claims);
+}
+
+void ledger_claim(struct ledger *ledger, const struct ledger_claim *claim, ledger_claimed_fn *done, void *data)
+{
+        if (claim_set_add(&ledger->claims, claim, done, data))
+                advance_claims(ledger);
 }
 
 int ledger_claim_fits(const struct ledger *ledger, const struct ledger_claim *claim, ledger_claim_over_fn *is_over,
@@ -404,10 +408,8 @@ int ledger_claim_fits(const struct ledger *ledger, const struct ledger_claim *cl
 
 void ledger_unclaim(struct ledger *ledger, const char *uid)
 {
-        if (!claim_set_remove(&ledger->claims, uid))
-                return;
-        renew_wanted(ledger);
-        claim_set_advance(&ledger->claims);
+        if (claim_set_remove(&ledger->claims, uid))
+                advance_claims(ledger);
 }
 
 void ledger_keep_claims(struct ledger *ledger, const struct ledger_claim *claims, size_t n_claims)

@@ -1,4 +1,4 @@
-#include "node/ledger/limit_check.h"
+#include "node/ledger/limit_monitor.h"
 
 #include <inttypes.h>
 #include <string.h>

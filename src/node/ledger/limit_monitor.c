@@ -1,8 +1,5 @@
 #include "node/ledger/limit_monitor.h"
 
-#include "base/map.h"
-#include "node/ledger/limit_check.h"
-
 const char *limit_violation_kind_name(enum limit_violation_kind kind)
 {
         static const char *const names[] = {
@@ -23,17 +20,6 @@ void limit_monitor_done(struct limit_monitor *limit_monitor)
         arena_done(&limit_monitor->arenas[0]);
         arena_done(&limit_monitor->arenas[1]);
         *limit_monitor = (struct limit_monitor){0};
-}
-
-static void limit_monitor_add(
-        const struct limit_violation *const **list, size_t *count, const struct limit_monitor_entry *entry)
-{
-        ((const struct limit_violation **)(uintptr_t)*list)[(*count)++] = &entry->violation;
-}
-
-static const struct limit_violation *const *new_list(struct arena *arena, size_t most)
-{
-        return (const struct limit_violation *const *)ARENA_ARRAY(arena, const struct limit_violation *, most);
 }
 
 static bool is_proved(const struct limit_monitor_entry *entry, const struct limit_monitor_proof *proof, int64_t now)
@@ -87,16 +73,16 @@ static void limit_monitor_settle(struct limit_monitor_entry *entry, enum guard_m
         report->wants_look |= !is_seen && !entry->is_reported;
         if (!entry->is_reported && is_proven && now - entry->violation.since >= LIMIT_MONITOR_LASTING_MS) {
                 entry->is_reported = true;
-                limit_monitor_add(&report->appeared, &report->n_appeared, entry);
+                report->appeared[report->n_appeared++] = &entry->violation;
         }
         if (entry->is_reported)
-                limit_monitor_add(&report->standing, &report->n_standing, entry);
+                report->standing[report->n_standing++] = &entry->violation;
         if (is_to_end(entry, mode == GUARD_TERMINATE && is_settled && entry->is_reported, proof, now,
                     &report->wants_list)) {
                 entry->is_being_verified = false;
                 entry->has_ended = true;
                 entry->ended = now;
-                limit_monitor_add(&report->ending, &report->n_ending, entry);
+                report->ending[report->n_ending++] = &entry->violation;
         }
 }
 
@@ -146,10 +132,10 @@ void limit_monitor_poll(struct limit_monitor *limit_monitor, enum guard_mode mod
                                 .pods = proof->pods,
                                 .seen = &limit_monitor->seen});
         *ret = (struct limit_monitor_report){
-                .appeared = new_list(arena, entries.count),
-                .gone = new_list(arena, limit_monitor->last.count),
-                .ending = new_list(arena, entries.count),
-                .standing = new_list(arena, entries.count),
+                .appeared = ARENA_ARRAY(arena, const struct limit_violation *, entries.count),
+                .gone = ARENA_ARRAY(arena, const struct limit_violation *, limit_monitor->last.count),
+                .ending = ARENA_ARRAY(arena, const struct limit_violation *, entries.count),
+                .standing = ARENA_ARRAY(arena, const struct limit_violation *, entries.count),
         };
         for (size_t i = 0; i < limit_monitor->last.count; i++)
                 map_add(&previous, limit_monitor->last.entries[i].key, &limit_monitor->last.entries[i]);
@@ -161,7 +147,6 @@ void limit_monitor_poll(struct limit_monitor *limit_monitor, enum guard_mode mod
         }
         for (size_t i = 0; i < limit_monitor->last.count; i++)
                 if (limit_monitor->last.entries[i].is_reported && !map_find(&after, limit_monitor->last.entries[i].key))
-                        limit_monitor_add(&ret->gone, &ret->n_gone, &limit_monitor->last.entries[i]);
-        limit_monitor->last.entries = entries.entries;
-        limit_monitor->last.count = entries.count;
+                        ret->gone[ret->n_gone++] = &limit_monitor->last.entries[i].violation;
+        limit_monitor->last = entries;
 }

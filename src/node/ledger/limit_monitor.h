@@ -125,26 +125,42 @@ struct limit_violation {
 };
 
 struct limit_monitor_report {
-        const struct limit_violation *const *appeared;
+        const struct limit_violation **appeared;
         size_t n_appeared;
-        const struct limit_violation *const *gone; /* as they were last */
+        const struct limit_violation **gone; /* as they were last */
         size_t n_gone;
-        const struct limit_violation *const *ending; /* |client| of each is to be ended, through |daemon|, now */
+        const struct limit_violation **ending; /* |client| of each is to be ended, through |daemon|, now */
         size_t n_ending;
-        const struct limit_violation *const *standing; /* all that were reported and still stand, for metrics */
+        const struct limit_violation **standing; /* all that were reported and still stand, for metrics */
         size_t n_standing;
         bool wants_list; /* kubelet is to be asked, and then the next poll is due at once */
         bool wants_look; /* the supervisor is to look at the processes, and then the next poll is due at once */
+};
+
+/* A violation, and what the monitor remembers of it from poll to poll. */
+struct limit_monitor_entry {
+        struct limit_violation violation; /* |is_certain|: as far as it does not depend on the proof */
+        const char *key;                  /* identifies the violation from poll to poll */
+        bool needs_proof;
+        bool proof_may_lack; /* after LIMIT_MONITOR_UNLISTED_MS it counts without */
+        int64_t seen;        /* the newest of the processes that it is about, for the first time */
+        bool is_reported;
+        bool is_being_verified; /* certain, and kubelet is being asked once more, since |verified_since| */
+        int64_t verified_since;
+        bool has_ended; /* a client was terminated, at |ended| */
+        int64_t ended;
+};
+
+struct limit_monitor_entries {
+        struct limit_monitor_entry *entries;
+        size_t count;
 };
 
 /* Zeroed at first. */
 struct limit_monitor {
         struct arena arenas[2]; /* of this poll and the previous one */
         unsigned int turn;
-        struct {
-                struct limit_monitor_entry *entries;
-                size_t count;
-        } last;          /* the violations of the previous poll */
+        struct limit_monitor_entries last; /* of the previous poll */
         struct map seen; /* processes, and since when each has been seen, in the arena of the last look */
 };
 
@@ -158,3 +174,26 @@ void limit_monitor_done(struct limit_monitor *limit_monitor);
 void limit_monitor_poll(struct limit_monitor *limit_monitor, enum guard_mode mode,
         const struct limit_monitor_allocation *allocations, size_t n_allocations, const struct mps_status *status,
         const struct limit_monitor_proof *proof, int64_t now, struct limit_monitor_report *ret);
+
+/*
+ * ---- limit_check.c ----
+ *
+ * Finds the violations of one moment, by allocations and processes: the part of the limit monitor that has no memory.
+ * Each process is counted to an account: an allocation, all allocations of a pod on a unit together, a pod that has no
+ * allocation there, or no pod. What stood before, and whether it is proved, limit_monitor.c adds.
+ */
+
+/* The facts of this moment. */
+struct limit_monitor_facts {
+        const struct limit_monitor_allocation *allocations;
+        size_t n_allocations;
+        const struct mps_status *status;
+        const struct map *pods; /* of the proof */
+        const struct map *seen; /* limit_monitor_client_key() → const int64_t *: the first look at it */
+};
+
+const char *limit_monitor_client_key(
+        struct arena *arena, const struct mps_daemon_status *daemon, const struct mps_client *client);
+
+/* Finds the violations, each once. */
+void limit_check(struct limit_monitor_entries *ret, struct arena *arena, const struct limit_monitor_facts *facts);

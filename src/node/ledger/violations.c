@@ -8,40 +8,34 @@
 
 /* ---- what is granted ---- */
 
-static void add_monitored_on(const struct violations *violations, const struct ledger_share *of,
-        const struct unit *unit, struct arena *arena, struct limit_monitor_allocation *allocations,
-        size_t *n_allocations)
-{
-        const struct ledger_core *core = violations->core;
-        const struct holder *holder = of->holder;
-        const unsigned int replicas = mps_resource_replicas(of->shared, of->allocation, unit);
-        struct share share;
-        bool is_guess;
-
-        if (replicas == 0)
-                return;
-        share = declared_containers_share(violations->containers, of, unit, replicas, &is_guess);
-        allocations[(*n_allocations)++] = (struct limit_monitor_allocation){
-                .id = of->allocation->id,
-                .unit = unit->uuid,
-                .pod_uid = holder ? holder->pod_uid : NULL,
-                .pod = holder && holder->pod ? arena_printf(arena, "%s/%s", holder->pod_namespace, holder->pod) : NULL,
-                .limit_mib = share.memory_mib,
-                .threads_permille = share.threads_permille,
-                .tier = ledger_tier(core, of->shared->resource, unit),
-                .is_guess = is_guess,
-        };
-}
-
 /* An allocation that is bound to a unit counts only there. */
 static void add_monitored(const struct violations *violations, const struct ledger_share *of, struct arena *arena,
         struct limit_monitor_allocation *allocations, size_t *n_allocations)
 {
         const struct resource *resource = of->shared->resource;
+        const struct holder *holder = of->holder;
 
-        for (size_t i = 0; i < resource->n_units; i++)
-                if (!of->allocation->unit || strcmp(resource->units[i].uuid, of->allocation->unit) == 0)
-                        add_monitored_on(violations, of, &resource->units[i], arena, allocations, n_allocations);
+        for (size_t i = 0; i < resource->n_units; i++) {
+                const struct unit *unit = &resource->units[i];
+                const unsigned int replicas = mps_resource_replicas(of->shared, of->allocation, unit);
+                struct share share;
+                bool is_guess;
+
+                if (replicas == 0)
+                        continue;
+                share = declared_containers_share(violations->containers, of, unit, replicas, &is_guess);
+                allocations[(*n_allocations)++] = (struct limit_monitor_allocation){
+                        .id = of->allocation->id,
+                        .unit = unit->uuid,
+                        .pod_uid = holder ? holder->pod_uid : NULL,
+                        .pod = holder && holder->pod ? arena_printf(arena, "%s/%s", holder->pod_namespace, holder->pod)
+                                                     : NULL,
+                        .limit_mib = share.memory_mib,
+                        .threads_permille = share.threads_permille,
+                        .tier = ledger_tier(violations->core, resource, unit),
+                        .is_guess = is_guess,
+                };
+        }
 }
 
 /*
