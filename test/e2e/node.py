@@ -29,6 +29,12 @@ DEADLINE = 30.0
 LONGEST_WAIT = '50ms'
 
 
+def fast():
+    """The variables under which the monotonic clock of a program goes four times as fast (sim/clock), so that the ten seconds that a call of NVML
+    has are two and a half of ours. Not for what has less than four seconds, nor for a time that somebody else keeps: kubelet, a tenant."""
+    return {'LD_PRELOAD': os.environ['WARPSHARE_CLOCK_SIM'], 'WARPSHARE_SIM_SPEED': '4'}
+
+
 def _is_sanitized():
     with open(WARPSHARE, 'rb') as program:
         return re.search(rb'__asan_init', program.read()) is not None
