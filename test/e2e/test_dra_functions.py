@@ -10,7 +10,6 @@ from dra import node  # noqa: F401 -- a fixture
 from dra_kubelet import Failed
 from mps import wait
 from mps_node import uuid_of
-from node import fast
 from nvml_functions import OF_A_GPU, crash, hang
 from test_dra import taints
 from test_dra_mig import claim, set_gpus, start, there
@@ -37,7 +36,6 @@ def wait_well(node, n_gpus):
 @pytest.mark.parametrize('fault, says', [(hang, 'does not return'), (crash, 'has ended in')], ids=['endless', 'deadly'])
 def test_whatever_function_hangs_or_crashes_the_claims_of_other_gpus_are_prepared(node, fault, says):
     n_gpus = AT_ONCE + 1
-    node.environment.update(fast())
     start(node, n_gpus)
     to_blame = set()
     for first in range(0, len(FUNCTIONS), AT_ONCE):
