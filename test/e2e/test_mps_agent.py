@@ -23,7 +23,6 @@ def test_replicas_are_there_when_their_daemon_is_and_at_once_after_a_restart(nod
     assert node.kubelet.capacity(GPU) == 40
     node.gpus(2)
     node.wait_counts(40)
-    node.agent.wait_log('MPS daemon ready.*daemon=%s' % FIRST)
     pid = node.daemon(FIRST)['pid']
     assert node.agent.stop() == 0
     node.start()
@@ -34,7 +33,7 @@ def test_replicas_are_there_when_their_daemon_is_and_at_once_after_a_restart(nod
 def test_without_warpshare_mps_there_is_no_replica_and_the_log_says_why(node):
     node.start_agent(share(20))
     node.wait_counts(0, 40)
-    node.agent.wait_log('no MPS daemon answers, the replicas under MPS are unhealthy event=MPSUnavailable reason=".*')
+    node.agent.wait_event('MPSUnavailable')
     node.start_mps()
     node.wait_counts(40)
 
@@ -195,7 +194,7 @@ def test_a_share_outlives_an_agent_that_starts_while_its_gpu_is_lost(node, scope
         assert node.agent.stop() == 0
         node.start('--log-level=debug')
         node.wait(lambda: node.healthy_replicas() > 0, 'the other GPU is served')
-        node.agent.wait_log('change pending event=ChangePending .*unit=%s from="mps weighted, 20 replicas.*" to=gone .*holders=default/pod/main' % unit)
+        node.agent.wait_event('ChangePending', '%s.*default/pod/main' % unit)
     node.gpus(2)
     assert node.agent.stop() == 0
     node.start('--log-level=debug')
@@ -296,8 +295,8 @@ def test_mig_devices_have_a_daemon_each(node):
     assert (got['percentage'], got['limit']) == ('40.0', said['WARPSHARE_MEMORY_LIMIT_MIB'])
     node.set_mps_scenario(devices[0], 'server: works')
     os.kill(pids[0], 9)
-    node.agent.wait_log('MPS daemon at fault.*daemon=%s' % devices[0])
-    node.agent.wait_log('MPS daemon ready again.*daemon=%s' % devices[0])
+    node.agent.wait_event('MPSDaemonFault', devices[0])
+    node.agent.wait_event('MPSDaemonRecovered', devices[0])
     assert node.daemon(devices[1])['pid'] == pids[1]
 
 
@@ -420,7 +419,7 @@ def test_an_agent_that_takes_over_knows_at_once_which_daemons_are_ready(node):
     node.wait(lambda: node.healthy_replicas() == count, 'all are healthy')
     before = connections(node.programs.path('warpshare.sock'))
     second = node.start()
-    second.wait_log('resource name=nvidia.com/gpu')
+    second.wait_plan(20)
     node.wait(lambda: connections(node.programs.path('warpshare.sock')) > before, 'the second one is connected')
     node.stays(lambda: node.healthy_replicas() == count, 'the first one serves, and the second one hears of the daemons', 0.5)
     seen = len(node.kubelet.messages_of(GPU))
