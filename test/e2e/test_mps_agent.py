@@ -9,7 +9,7 @@ import pytest
 
 import mps as mps_module
 from mps_node import H100, node, share, uuid_of  # noqa: F401 -- a fixture
-from node import GPU
+from node import GPU, fast
 
 FIRST, SECOND = uuid_of(0), uuid_of(1)
 
@@ -45,7 +45,7 @@ def test_a_daemon_of_nvidias_container_does_as_well(node):
     variables = {**node.programs.environment, 'CUDA_VISIBLE_DEVICES': '%s,%s' % (FIRST, SECOND),
                  'CUDA_MPS_PIPE_DIRECTORY': os.path.join(folder, 'pipe'),
                  'CUDA_MPS_LOG_DIRECTORY': os.path.join(folder, 'log')}
-    node.environment.update(PATH=variables['PATH'], WARPSHARE_MPS_SIM=variables['WARPSHARE_MPS_SIM'])
+    node.environment.update(fast(), PATH=variables['PATH'], WARPSHARE_MPS_SIM=variables['WARPSHARE_MPS_SIM'])
     node.start_agent(share(20, daemonScope='resource'))
     node.wait_counts(0, 40)
     subprocess.run(['nvidia-cuda-mps-control', '-d'], env=variables, check=True, timeout=mps_module.DEADLINE)
@@ -212,6 +212,7 @@ def partition_of(variables):
 
 
 def test_partitions_are_made_for_a_container_and_go_with_it(node):
+    node.environment.update(fast())
     node.gpus(1, model=H100, version=590)
     node.start_all(share(4, provisioning='sm'))
     node.wait_counts(node.kubelet.capacity(GPU))
@@ -332,6 +333,7 @@ def test_two_processes_that_each_use_the_whole_share_are_reported(node):
 def test_a_pod_that_is_only_in_kubelets_checkpoint_keeps_its_share_and_is_not_external(node):
     """An init container, of which kubelet's list says nothing, of an agent that died before it had written anything down."""
     node.gpus(1)
+    node.environment.update(fast())
     node.start_all(share(20, provisioning='weighted', guard='terminate', maxPerRequest=7))
     node.wait_counts(20)
     node.kubelet.admit('pod', GPU, 3, container='prepare', init=True)
@@ -344,7 +346,7 @@ def test_a_pod_that_is_only_in_kubelets_checkpoint_keeps_its_share_and_is_not_ex
     # Not a guess: kubelet's record has the answer, too.
     assert on_record(node) == {node.variables('pod')['WARPSHARE_GRANT']: node.unit('pod')}
     # Longer than anything is taken for held without proof.
-    node.stays(lambda: client.is_alive() and len(on_record(node)) == 1, 'it has its share', 12.0)
+    node.stays(lambda: client.is_alive() and len(on_record(node)) == 1, 'it has its share', 3.0)  # twelve of the agent's
     assert node.agent.count('MPSLimitViolated|MPSClientTerminated') == 0
     client.end()
     node.kubelet.remove_pod('pod')
@@ -354,6 +356,7 @@ def test_a_pod_that_is_only_in_kubelets_checkpoint_keeps_its_share_and_is_not_ex
 def test_a_request_waits_for_kubelets_record_where_that_is_in_doubt(node):
     """What ended before any list had it looks like an init container, and kubelet gives its devices to the next pod at once."""
     node.gpus(1)
+    node.environment.update(fast())
     node.start_all(share(20, provisioning='weighted', maxPerRequest=20))
     node.wait_counts(20)
     for i in range(3):
