@@ -2,7 +2,7 @@
 import pytest
 
 from machine import Machine
-from node import GPU, sharing, v100s
+from node import GPU, fast, sharing, v100s
 
 
 def start(node):
@@ -65,6 +65,7 @@ def test_while_the_driver_is_being_replaced_its_gpus_are_unhealthy(node):
 
 
 def test_another_driver_is_noticed_by_itself(node):
+    node.environment.update(fast())
     machine, _ = start(node)
     node.scenario(v100s(), driverVersion='580.95.05', init={'error': 'DRIVER_NOT_LOADED'})
     machine.install('580.95.05')
