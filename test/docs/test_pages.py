@@ -408,6 +408,11 @@ def test_checks_and_events_in_troubleshooting_are_the_programs(node):
             assert name in words_of_the_program(), (line, name)
 
 
+def test_each_row_of_promises_has_its_tests_and_pages_for_users_name_none():
+    done = subprocess.run([os.path.join(SOURCE, 'tools/check-compatibility')], capture_output=True, text=True, timeout=DEADLINE, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_the_index_names_every_page():
     listed = {target.partition('#')[0] for _, target in Page(os.path.join(SOURCE, 'docs/README.md')).links()}
     missing = {os.path.basename(path) for path in glob.glob(os.path.join(SOURCE, 'docs/*.md'))} - listed - {'README.md'}

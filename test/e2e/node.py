@@ -2,6 +2,7 @@
 
 Nothing here sleeps where an event can be waited for, and every wait has a deadline whose message shows the agent's log.
 """
+import http.client
 import json
 import os
 import pathlib
@@ -21,12 +22,20 @@ import kubelet as kubelet_module
 WARPSHARE = os.environ['WARPSHARE']
 SIMULATOR = os.environ['WARPSHARE_NVML_SIM']
 GPU = 'nvidia.com/gpu'
+# What every agent is given that a test tells nothing else: a port, at which the test asks for what it knows, and no readings beside that.
+ASKED = {'WARPSHARE_METRICS_ADDRESS': '127.0.0.1:0', 'WARPSHARE_USAGE_INTERVAL': 'off'}
 
 # Far beyond what anything takes on a loaded machine under a sanitizer: only a hang gets here.
 DEADLINE = 30.0
 
 # The agent's thread waits a second in NVML for events, and ends, or comes to a request, only then.
 LONGEST_WAIT = '50ms'
+
+
+def fast():
+    """The variables under which the monotonic clock of a program goes four times as fast (sim/clock), so that the ten seconds that a call of NVML
+    has are two and a half of ours. Not for what has less than four seconds, nor for a time that somebody else keeps: kubelet, a tenant."""
+    return {'LD_PRELOAD': os.environ['WARPSHARE_CLOCK_SIM'], 'WARPSHARE_SIM_SPEED': '4'}
 
 
 def _is_sanitized():
@@ -170,6 +179,14 @@ class Process:
         self.process.stderr.close()
         return status
 
+    def fails(self, pattern):
+        """It ends by itself with status 1, and its log has said why: the match."""
+        self.expected_status = 1
+        assert self.wait() == 1, self.story()
+        found = re.search(pattern, self.log(), re.MULTILINE)
+        assert found, 'the agent did not log /%s/; its log:\n%s' % (pattern, self.story())
+        return found
+
     def stop(self):
         self.signal(signal.SIGTERM)
         return self.wait()
@@ -201,16 +218,70 @@ class Process:
     def hang_up(self):
         self.signal(signal.SIGHUP)
 
+    def reload(self):
+        """SIGHUP, and returns when it was received: what is done next comes after it for the agent, too."""
+        received = self.count('signal received')
+        self.hang_up()
+        self.wait_log('signal received', received + 1)
+
     def memory_kib(self, what='VmRSS'):
         with open('/proc/%d/status' % self.pid, encoding='ascii') as status:
             return int(re.search(r'^%s:\s+(\d+) kB' % what, status.read(), re.MULTILINE).group(1))
 
 
 class Agent(Process):
-    """A process of the program."""
+    """A process of the program. What it knows is asked of its port for metrics; its log is read where a line of it is what is tested."""
 
     def __init__(self, arguments, environment, prefix=()):
         super().__init__([*prefix, WARPSHARE, *arguments], environment)
+
+    def port(self):
+        return int(self.wait_log(r'metrics"? .*port="?(\d+)').group(1))
+
+    def get(self, path, **headers):
+        """Status and text of a page."""
+        connection = http.client.HTTPConnection('127.0.0.1', self.port(), timeout=DEADLINE)
+        connection.request('GET', path, headers=headers)
+        response = connection.getresponse()
+        text = response.read().decode()
+        connection.close()
+        return response.status, text
+
+    def page(self):
+        """What the agent knows of its node (docs/node-page.md)."""
+        return json.loads(self.get('/node')[1])
+
+    def units(self, resource=None):
+        """GPUs and MIG devices of the page: all, or those of one resource, by index."""
+        return [unit for gpu in self.page()['gpus'] for unit in gpu['units'] if resource in (None, unit.get('resource'))]
+
+    def problem(self):
+        """Why all is not well; empty: it is."""
+        status, text = self.get('/healthz')
+        return text if status != 200 else ''
+
+    def wait_until(self, is_true, what, timeout=DEADLINE):
+        """Asks again and again until the answer is true, and returns it."""
+        deadline = time.monotonic() + timeout
+        while not (answer := is_true()):
+            assert self.process.poll() is None, 'the agent ended with %s before %s\n%s' % (self.process.returncode, what, self.story())
+            assert time.monotonic() < deadline, 'after %.1f s still not: %s\n%s' % (timeout, what, self.story())
+            time.sleep(0.02)
+        return answer
+
+    def wait_plan(self, devices, resource=GPU):
+        """Its plan has so many devices of the resource, whether it serves or waits until it may."""
+        return self.wait_until(lambda: sum(unit.get('replicas', 0) for unit in self.units(resource)) == devices,
+                               'the plan has %d of %s' % (devices, resource))
+
+    def wait_problem(self, pattern, timeout=DEADLINE):
+        return self.wait_until(lambda: re.search(pattern, self.problem()), 'it says what is wrong: ' + pattern, timeout)
+
+    def wait_event(self, reason, words='', timeout=DEADLINE):
+        """The text of an event about the node, which the page has whether the API server is spoken to or not."""
+        return self.wait_until(lambda: next((event['text'] for event in self.page().get('events', [])
+                                             if event['reason'] == reason and re.search(words, event['text'])), None),
+                               'event %s: %s' % (reason, words), timeout)
 
 
 class _MpsConversation(socketserver.StreamRequestHandler):
@@ -317,6 +388,8 @@ class Node:
                        if name.startswith(('ASAN_', 'UBSAN_', 'LSAN_', 'PATH', 'LD_LIBRARY_PATH'))}
         environment['WARPSHARE_SIM_SCENARIO'] = self.scenario_path
         environment.update(self.environment)
+        if not any(str(word).startswith('--metrics-address') for word in arguments):
+            environment = {**ASKED, **environment}
         arguments = ['agent', '--kubelet-socket', self.kubelet.socket, '--mps-directory', self.mps_root,
                      '--kubelet-root', self.kubelet.root, *arguments]
         if self.library is not None:

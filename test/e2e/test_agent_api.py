@@ -95,8 +95,7 @@ def test_a_server_that_does_not_answer_holds_up_nothing(node, api):
     api.fault('hang', times=1000)
     node.environment.update(NODE_NAME='n1', KUBECONFIG=api.kubeconfig())
     node.start_all(sharing('mps', 20), '--labels-output', 'node', '--node-condition', 'GPUSharingReady')
-    node.agent.hang_up()
-    node.agent.wait_log('resource name=nvidia.com/gpu', count=2)
+    node.agent.reload()
     assert node.agent.stop() == 0
 
 

@@ -19,11 +19,6 @@ from cluster import cluster  # noqa: F401 -- a fixture
 from node import DEADLINE, GPU, sharing, v100s
 
 
-def get(agent, path, **headers):
-    port = int(agent.wait_log(r'metrics.* port=(\d+)').group(1))
-    return fetch(http.client.HTTPConnection('127.0.0.1', port, timeout=DEADLINE), path, headers)
-
-
 def fetch(connection, path, headers):
     connection.request('GET', path, headers=headers)
     response = connection.getresponse()
@@ -47,14 +42,14 @@ def start(node, config):
 def test_devices_are_counted_as_kubelet_has_them(node):
     start(node, sharing('timeSlicing', 20))
     node.wait_counts(80)
-    status, text = get(node.agent, '/metrics')
+    status, text = node.agent.get('/metrics')
     assert status == 200
     assert value(text, 'warpshare_resource_devices', resource=GPU, health='healthy') == 80
     gpus = v100s()
     gpus[1]['lost'] = True
     node.scenario(gpus, events=[{'gpu': 1, 'xid': 79}])
     node.wait_counts(60, 80)
-    text = get(node.agent, '/metrics')[1]
+    text = node.agent.get('/metrics')[1]
     assert value(text, 'warpshare_resource_devices', resource=GPU, health='healthy') == 60
     assert value(text, 'warpshare_resource_devices', resource=GPU, health='unhealthy') == 20
 
@@ -65,11 +60,11 @@ def test_metrics_have_a_containers_share_with_its_name(node):
     kubelet.admit('train', GPU, 3)
 
     def is_named():
-        return re.search(r'^warpshare_container_info\{share="(\w+)"[^}]*pod="train"[^}]*\} 1$', get(node.agent, '/metrics')[1], re.MULTILINE)
+        return re.search(r'^warpshare_container_info\{share="(\w+)"[^}]*pod="train"[^}]*\} 1$', node.agent.get('/metrics')[1], re.MULTILINE)
 
     node.wait(is_named, 'the grant is told with its pod')
     share = is_named().group(1)
-    text = get(node.agent, '/metrics')[1]
+    text = node.agent.get('/metrics')[1]
     assert value(text, 'warpshare_container_replicas', share=share) == 3
     assert value(text, 'warpshare_container_active_thread_ratio', share=share) == 0.15
 
@@ -83,9 +78,9 @@ def test_who_asks_for_openmetrics_gets_the_same_samples_in_that_form(node):
     parser = pytest.importorskip('prometheus_client.openmetrics.parser', reason='Debian: python3-prometheus-client')
     kubelet = node.start_all(sharing('timeSlicing', 4), '--metrics-address=127.0.0.1:0', '--usage-interval=1s', '--metrics-dcgm')
     kubelet.admit('train', GPU, 1)
-    node.wait(lambda: 'DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{' in get(node.agent, '/metrics')[1], 'the GPUs are read')
-    text = get(node.agent, '/metrics')[1]
-    status, strict = get(node.agent, '/metrics', Accept='application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.3')
+    node.wait(lambda: 'DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{' in node.agent.get('/metrics')[1], 'the GPUs are read')
+    text = node.agent.get('/metrics')[1]
+    status, strict = node.agent.get('/metrics', Accept='application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.3')
     assert status == 200 and strict.endswith('\n# EOF\n') and '# EOF' not in text
     assert keys(strict) == keys(text)
     found = list(parser.text_string_to_metric_families(strict))
@@ -100,20 +95,19 @@ def test_an_agent_that_does_not_know_the_gpus_yet_is_alive_and_not_ready(node):
     node.config(sharing('timeSlicing', 20))
     node.kubelet.start()
     node.start('--metrics-address=127.0.0.1:0')
-    assert get(node.agent, '/livez')[0] == 200
-    assert get(node.agent, '/healthz') == (503, 'the GPUs are not known yet: NVML has not answered\n')
+    assert node.agent.get('/livez')[0] == 200
+    assert node.agent.get('/healthz') == (503, 'the GPUs are not known yet: NVML has not answered\n')
     assert node.agent.stop() == 0
 
 
 def test_a_refused_file_is_seen_by_a_probe(node):
     start(node, sharing('timeSlicing', 20))
-    assert get(node.agent, '/healthz')[0] == 200
+    assert node.agent.get('/healthz')[0] == 200
     node.config('version: v2\n')
-    node.agent.wait_log('configuration refused, the one in force stays')
-    status, text = get(node.agent, '/healthz')
-    assert status == 503 and 'the newest configuration is refused' in text
+    node.agent.wait_problem('newest configuration is refused')
+    assert node.agent.get('/healthz')[0] == 503
     node.config(sharing('timeSlicing', 10))
-    node.wait(lambda: get(node.agent, '/healthz')[0] == 200, 'all is well again')
+    node.wait(lambda: node.agent.get('/healthz')[0] == 200, 'all is well again')
 
 
 PAGES = ('/metrics', '/node')
@@ -129,12 +123,12 @@ def test_pages_are_for_those_that_the_api_server_lets_read_them(node, cluster): 
     reader = cluster.api.reviews.add('prometheus', ('get', '/metrics'))
     other = cluster.api.reviews.add('other', ('get', 'pods'))
     for _ in range(3):
-        assert [get(node.agent, path, Authorization='Bearer ' + reader)[0] for path in PAGES] == [200, 403]
-        assert [get(node.agent, path, Authorization='Bearer ' + other)[0] for path in PAGES] == [403, 403]
-        assert [get(node.agent, path, Authorization='Bearer guessed')[0] for path in PAGES] == [401, 401]
-        assert [get(node.agent, path)[0] for path in PAGES] == [401, 401]
+        assert [node.agent.get(path, Authorization='Bearer ' + reader)[0] for path in PAGES] == [200, 403]
+        assert [node.agent.get(path, Authorization='Bearer ' + other)[0] for path in PAGES] == [403, 403]
+        assert [node.agent.get(path, Authorization='Bearer guessed')[0] for path in PAGES] == [401, 401]
+        assert [node.agent.get(path)[0] for path in PAGES] == [401, 401]
     assert len(cluster.api.asked('create', 'tokenreviews')) == 3 and len(cluster.api.asked('create', 'subjectaccessreviews')) == 4
-    assert get(node.agent, '/healthz')[0] == 200 and get(node.agent, '/livez')[0] == 200
+    assert node.agent.get('/healthz')[0] == 200 and node.agent.get('/livez')[0] == 200
     assert reader not in node.agent.log()
 
 
@@ -142,28 +136,28 @@ def test_while_the_api_server_does_not_answer_nobody_reads_metrics(node, cluster
     start_asking(node, cluster)
     reader = cluster.api.reviews.add('prometheus', ('get', '/metrics'))
     cluster.api.fault('status', verb='create', resource='tokenreviews', code=500)
-    status, text = get(node.agent, '/metrics', Authorization='Bearer ' + reader)
+    status, text = node.agent.get('/metrics', Authorization='Bearer ' + reader)
     assert (status, text) == (503, 'the API server does not say who may read this\n')
     node.agent.wait_log('metrics are refused: the API server cannot authorize readers')
-    assert get(node.agent, '/livez')[0] == 200
-    assert get(node.agent, '/metrics', Authorization='Bearer ' + reader)[0] == 200
+    assert node.agent.get('/livez')[0] == 200
+    assert node.agent.get('/metrics', Authorization='Bearer ' + reader)[0] == 200
 
 
 def test_local_clients_need_no_token_where_only_remote_ones_are_asked(node, cluster):  # noqa: F811
     start_asking(node, cluster, 'remote')
-    assert get(node.agent, '/metrics')[0] == 200
+    assert node.agent.get('/metrics')[0] == 200
 
 
 def test_without_an_api_server_nobody_is_let_in(node):
     node.start_all(sharing('timeSlicing', 20), '--metrics-address=127.0.0.1:0', '--metrics-authorization=all')
-    status, text = get(node.agent, '/metrics', Authorization='Bearer x')
+    status, text = node.agent.get('/metrics', Authorization='Bearer x')
     assert (status, text) == (503, 'the API server, which authorizes readers, is not used\n')
 
 
 # ---- TLS ----
 
 def port_of(node):
-    return int(node.agent.wait_log(r'metrics.* port=(\d+)').group(1))
+    return node.agent.port()
 
 
 def start_tls(node, *arguments):
@@ -232,7 +226,7 @@ def test_a_connection_that_has_ended_leaves_nothing_in_the_agent(node, version):
 
 def test_a_local_client_may_leave_tls_out(node):
     start_tls(node)
-    assert get(node.agent, '/metrics')[0] == 200
+    assert node.agent.get('/metrics')[0] == 200
 
 
 def test_a_renewed_certificate_is_used_without_a_restart_and_a_wrong_one_never(node):

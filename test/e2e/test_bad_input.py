@@ -15,9 +15,7 @@ def refused(node, config, *arguments):
     if config is not None:
         node.config(config)
     agent = node.start(*arguments)
-    agent.expected_status = 1
-    assert agent.wait() == 1
-    return agent.wait_log(r'error configuration refused error="?(.*?)"?$').group(1).replace('\\"', '"').replace(
+    return agent.fails(r'error configuration refused error="?(.*?)"?$').group(1).replace('\\"', '"').replace(
         node.folder, '')
 
 
@@ -71,17 +69,13 @@ def test_a_key_that_is_not_known_is_warned_about_with_the_nearest_one(node):
 def test_more_mps_clients_than_the_gpu_can_have_end_the_agent(node):
     node.config(sharing('mps', 49))
     agent = node.start()
-    agent.expected_status = 1
-    assert agent.wait() == 1
-    agent.wait_log(r'error no plan can be made error=.*replicas: 49, at most 48 for this GPU and driver \(Tesla V100')
+    agent.fails(r'error no plan can be made error=.*replicas: 49, at most 48 for this GPU and driver \(Tesla V100')
 
 
 def test_a_scenario_that_is_wrong_is_named_by_the_simulator(node):
     node._write(node.scenario_path, 'gpus:\n- {model: V1000}\n')
     agent = node.start()
-    agent.expected_status = 1
-    assert agent.wait() == 1
-    agent.wait_log(r'warpshare-nvml-sim: scenario .* line 2: gpus\[0\].model: must be one of V100-32GB')
+    agent.fails(r'warpshare-nvml-sim: scenario .* line 2: gpus\[0\].model: must be one of V100-32GB')
 
 
 def test_a_scenario_that_goes_wrong_leaves_the_last_good_one(node):

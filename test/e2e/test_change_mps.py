@@ -116,7 +116,7 @@ def test_a_change_that_is_undone_while_it_waits_is_not_told_as_carried_out(node)
     watch, client, unit, _, given = begin(node, share(20))
     carried_out = node.agent.count('change carried out')
     change(node, share(10))
-    node.agent.wait_log('change pending .*unit=%s from="mps uniform, 20 replicas" to="mps uniform, 10 replicas"' % unit)
+    node.agent.wait_event('ChangePending', unit)
     change(node, share(20))
     node.agent.wait_log('change withdrawn event=ChangeCompleted .*unit=%s to="mps uniform, 20 replicas"' % unit)
     assert node.agent.count('change carried out') == carried_out

@@ -5,7 +5,7 @@ GPU 3 has a name of its own, which no change touches: not one message, and its p
 import pytest
 
 from change import OTHER, Watch, change, config, free, share, wait_settled
-from node import GPU, Node, v100s
+from node import GPU, Node
 
 SLICES = 'timeSlicing'
 UNTOUCHED = share(SLICES, (OTHER, 4, [3]))

@@ -33,11 +33,9 @@ def test_an_agent_that_is_killed_is_back_and_keeps_what_was_promised(node, clust
     kubelet = node.start_all(sharing('timeSlicing', 4), KEPT, *cluster.options())
     held = kubelet.admit('train', GPU, 2)
     crash(node)
-    node.agent.wait_log('event=AgentRestarted signal=Killed times=1')
     node.wait(lambda: kubelet.allocatable(GPU) == 16, 'all devices are healthy at kubelet again')
     assert cluster.wait_event('AgentRestarted')['type'] == 'Warning'
     crash(node, signal.SIGABRT)
-    node.agent.wait_log('event=AgentRestarted signal=Aborted times=2')
     node.wait(lambda: kubelet.allocatable(GPU) == 16, 'all devices are healthy at kubelet again')
     assert held[0] and kubelet.admit('other', GPU, 1)
     assert stop(node.agent) == 0

@@ -381,7 +381,7 @@ def test_a_real_agent_shows_its_shares_and_a_gpu_that_is_lost(api, start, node):
     os.makedirs(os.path.join(machine, 'proc/4711'))
     kubelet = node.start_all(sharing('timeSlicing', 4), '--metrics-address=127.0.0.1:0', '--usage-interval=1s', '--system-root', machine)
     node.wait_counts(16)
-    port = int(node.agent.wait_log(r'metrics.* port=(\d+)').group(1))
+    port = node.agent.port()
     kubelet.admit('train', GPU, 1)
     with open(os.path.join(machine, 'proc/4711/cgroup'), 'w', encoding='ascii') as file:
         file.write(f'0::/kubepods/burstable/pod{kubelet.pods["train"].uid}/{1:064}\n')

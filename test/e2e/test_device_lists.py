@@ -181,11 +181,9 @@ def test_the_specifications_are_those_of_the_agent_that_serves(node):
     second = node.start('--device-list-strategy=cdi-cri', '--cdi-root=' + os.path.join(node.folder, 'cdi'),
                         '--system-root=' + machine(node), '--container-driver-root=' + os.path.join(node.folder, 'driver'),
                         '--nvidia-cdi-hook-path=/usr/bin/second-hook')
-    second.wait_log('not serving yet')
-    second.wait_log('resource name=nvidia.com/gpu')
+    second.wait_plan(4)
     assert specification(node) == before
-    second.hang_up()
-    second.wait_log('resource name=nvidia.com/gpu', count=2)
+    second.reload()
     assert specification(node) == before
     assert first.stop() == 0
     node.wait(lambda: '/usr/bin/second-hook' in specification(node), 'the second agent has written its own')
@@ -233,9 +231,7 @@ def test_an_agent_leaves_whose_folder_of_specifications_was_removed_on_the_host(
                        '--container-driver-root=' + os.path.join(node.folder, 'driver'), prefix=prefix)
     node.wait(lambda: os.listdir(on_host), 'the specification is there')
     remove_folder(on_host)
-    agent.expected_status = 1
-    assert agent.wait() == 1
-    agent.wait_log('error the folder of CDI specifications was removed on the host')
+    agent.fails('error the folder of CDI specifications was removed on the host')
 
 
 def test_an_agent_that_does_not_serve_any_more_leaves_the_files_to_the_one_that_does(node):

@@ -14,6 +14,7 @@ from dra_kubelet import Failed
 from mig_programs import LARGE, MIDDLE, SMALL, create, destroy, placements
 from mps import wait
 from mps_node import H100, uuid_of
+from node import fast
 from test_device_lists import machine, make_device_nodes, make_driver
 from test_dra import config, preparing, taints
 from test_dra_crash import MOMENTS, call_and_kill
@@ -307,6 +308,7 @@ def in_a_call(node):
 
 
 def test_a_call_that_hangs_fails_the_claims_of_its_gpu_and_no_others(node):
+    node.environment.update(fast())
     start(node, 2)
     wanted, behind = claim(node, 'first'), claim(node, 'second')
     pod, waits = node.admit(wanted), node.admit(behind)

@@ -40,6 +40,7 @@ def start(node, *arguments, **environment):
         'KUBELET_SOCKET': node.kubelet.socket,
         'WARPSHARE_MPS_DIRECTORY': node.mps_root,
         'WARPSHARE_POD_RESOURCES_SOCKET': node.kubelet.pod_resources,
+        **node_module.ASKED,
         **{name: value for name, value in os.environ.items() if name.startswith(('ASAN_', 'UBSAN_', 'LSAN_'))},
         **({'CONFIG_FILE': node.config_path} if os.path.lexists(node.config_path) else {}),
         **environment}
@@ -125,8 +126,7 @@ def test_every_line_of_the_log_is_one_of_klog(node):
     agent = start_all(node, **OPERATOR)
     fail(node, 1)
     node.wait_counts(3, 4)
-    agent.hang_up()
-    agent.wait_log('signal received')
+    agent.reload()
     assert agent.stop() == 0
     lines = re.sub('(?<=Running with config:\n){(?s:.*?)^}\n', '', agent.log(), flags=re.MULTILINE).splitlines()
     assert not [line for line in lines if not re.match(HEADER, line)]
@@ -172,9 +172,7 @@ def test_a_signal_ends_it_with_status_0(node, number):
 def test_a_wrong_configuration_ends_the_start_with_status_1(node):
     node.config('version: v2\n')
     agent = start(node)
-    agent.expected_status = 1
-    assert agent.wait() == 1
-    agent.wait_log('^E%s"configuration refused" error=".*is not a known version' % HEADER[5:])
+    agent.fails('^E%s"configuration refused" error=".*is not a known version' % HEADER[5:])
 
 
 def test_a_wrong_flag_shows_the_usage_and_has_status_1():
@@ -284,7 +282,6 @@ def test_without_kubelets_list_shares_of_a_node_with_one_daemon_change_at_once(n
 def test_the_same_content_again_changes_nothing(node):
     swap(node, two_resources(4))
     agent = start_all(node)
-    agent.wait_log('Running with config:')
     swap(node, two_resources(4))
     os.utime(node.config_path)
     node.stays(lambda: agent.count('Running with config:') == 1, 'one reading', 1.0)
@@ -337,7 +334,7 @@ def test_a_plan_that_the_gpus_do_not_allow_is_followed_by_one_that_they_do(node)
     agent = start_all(node)
     node.wait_counts(80)
     swap(node, sharing('mps', 49))
-    agent.wait_log('change refused, the plan in force stays.*49, at most 48')
+    agent.wait_problem('newest plan is refused: .*49, at most 48')
     swap(node, sharing('mps', 10))
     node.wait_counts(40, 80)
 
@@ -366,9 +363,7 @@ def unblock_cdi(node):
 def test_a_specification_that_cannot_be_written_ends_the_start_with_status_1(node):
     block_cdi(node)
     agent = start(node, **with_cdi(node))
-    agent.expected_status = 1
-    assert agent.wait() == 1
-    agent.wait_log('"no plan can be made" error="CDI: ')
+    agent.fails('"no plan can be made" error="CDI: ')
 
 
 def test_a_specification_that_cannot_be_written_is_tried_again_where_the_start_may_wait(node):
@@ -388,20 +383,18 @@ def test_gpus_that_went_are_unhealthy_while_the_new_plan_cannot_be_put_in_force(
     block_cdi(node)
     node.scenario(v100s(3))
     agent.hang_up()
-    agent.wait_log('"change refused, the plan in force stays" error="CDI: ')
+    agent.wait_problem('newest plan is refused: CDI: ')
     node.wait_counts(3, 4)
     assert node.kubelet.ids(GPU, healthy=False) == [gone]
     node.stays(lambda: agent.count('change refused') == 1, 'the reason is said once', 2.5)
     unblock_cdi(node)
-    agent.wait_log('"resource" name="nvidia.com/gpu" .*devices=3')
+    agent.wait_plan(3)
     node.wait_counts(3, 4)
 
 
 def test_an_imex_channel_that_is_required_and_missing_ends_the_start(node):
     agent = start(node, IMEX_CHANNEL_IDS='0', IMEX_REQUIRED='true', WARPSHARE_SYSTEM_ROOT=node.folder)
-    agent.expected_status = 1
-    assert agent.wait() == 1
-    agent.wait_log('"no plan can be made" error="IMEX channel 0 .*channel0 is not there')
+    agent.fails('"no plan can be made" error="IMEX channel 0 .*channel0 is not there')
 
 
 def test_an_imex_channel_that_is_missing_is_a_warning_where_it_is_not_required(node):
@@ -460,7 +453,6 @@ def test_a_replaced_driver_is_loaded_by_other_processes_and_nothing_restarts(rep
 
 def test_a_driver_that_is_broken_after_it_was_replaced_is_waited_for(replaceable):
     replace_driver(replaceable, 'not ELF\n')
-    replaceable.agent.wait_log('"NVML cannot be used, will try again"')
     replaceable.wait_counts(0, 4)
     replace_driver(replaceable)
     replaceable.wait_counts(4)

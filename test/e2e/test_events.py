@@ -14,7 +14,7 @@ def fail(node, position, xid=79, lost=True):
 
 
 def uuid_at(node, position):
-    return node.agent.wait_log(r'GPU index=%d gpu=(\S+)' % position).group(1)
+    return node.agent.page()['gpus'][position]['uuid']
 
 
 def test_a_gpu_that_fails_and_recovers_has_events_on_the_node_as_kubectl_shows_them(node, cluster):

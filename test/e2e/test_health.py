@@ -63,7 +63,7 @@ def test_a_gpu_with_a_transient_xid_returns_after_good_probes(node):
     node.wait_counts(60, 80)
     node.wait_counts(80)
     assert time.monotonic() - begun > 1.0
-    node.agent.wait_log('healthy again')
+    node.agent.wait_event('GPUHealthy', 'GPU 1 ')
 
 
 @pytest.mark.parametrize('xid', [13, 31, 43, 45, 68, 109])
@@ -78,7 +78,7 @@ def test_faults_of_applications_are_not_the_gpus(node, xid):
 
 
 def uuid_at(node, position):
-    return node.agent.wait_log(r'GPU index=%d gpu=(\S+)' % position).group(1)
+    return node.agent.page()['gpus'][position]['uuid']
 
 
 @pytest.mark.parametrize('value', ['all', 'xids', '79', ' 48 , 79'])
@@ -110,9 +110,8 @@ def test_rules_of_the_file_say_which_xids_count_and_a_reload_changes_them(node):
     assert unhealthy_gpus(node) == {uuid_at(node, 3)}
     node.wait_counts(80)
     node.config(sharing('mps', 20))
-    node.agent.hang_up()
+    node.agent.reload()
     # The new policy holds from the next wait for events on, which is a second away at most.
-    node.agent.wait_log('signal received')
     time.sleep(1.5)
     events = fail(node, 1, xid=31, lost=False, before=events)
     fail(node, 2, xid=79, lost=False, before=events)
@@ -161,7 +160,7 @@ def test_one_gpu_that_fails_at_start_does_not_keep_the_others_from_being_served(
     kubelet = node.start_all(sharing('mps', 20))
     node.wait_counts(60, 80)
     node.agent.wait_log(r'warn  GPU cannot be used index=1 gpu=GPU-\S+ reason=.*nvmlDeviceGetMemoryInfo.*UNKNOWN')
-    assert unhealthy_gpus(node) == {node.agent.wait_log(r'cannot be used index=1 gpu=(\S+)').group(1)}
+    assert unhealthy_gpus(node) == {uuid_at(node, 1)}
     node.scenario(v100s())
     node.wait_counts(80)
     assert len(kubelet.registered) == 1
@@ -181,7 +180,7 @@ def test_a_gpu_that_fails_while_kubelet_is_away_is_unhealthy_when_it_comes_back(
     node.wait_counts(80)
     kubelet.stop()
     fail(node, 2)
-    node.agent.wait_log('XidCriticalError: Xid=79')
+    node.agent.wait_event('GPUUnhealthy', 'Xid 79')
     kubelet.start()
     node.wait_counts(60, 80)
     assert kubelet.messages[-1].endpoint == kubelet.registered[-1][1]

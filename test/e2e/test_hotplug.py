@@ -31,7 +31,7 @@ def test_a_gpu_that_is_taken_out_leaves_its_ids_unhealthy(node):
     node.wait_counts(60, 80)
     machine.plug(3)
     node.agent.hang_up()
-    node.agent.wait_log('GPUs found gpus=3')
+    node.agent.wait_until(lambda: len(node.agent.page()['gpus']) == 3, 'the agent has three GPUs')
     node.stays(lambda: (node.kubelet.allocatable(GPU), node.kubelet.capacity(GPU)) == (60, 80), '60 of 80', 0.5)
     assert set(kubelet.ids(GPU)) == before
     # And it is the same one again.

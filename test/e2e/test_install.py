@@ -69,7 +69,8 @@ def test_with_the_rights_of_the_manifest_a_configuration_comes_by_label_and_is_s
         start_as_the_manifest_says(node, api, configs)
         node.wait_counts(8)
         api.patch('/api/v1/nodes', 'n1', {'metadata': {'labels': {'nvidia.com/device-plugin.config': 'half'}}})
-        node.agent.wait_log('MPS daemon ready', 4)  # two, and the two that have other limits
+        for i in range(2):
+            node.wait_replicas(uuid_of(i), 2)
         node.wait_counts(4, 8)  # ids that were there stay, unhealthy
         node.kubelet.admit('pod', GPU, 1)
         assert node.client('pod').connected()['percentage'] == '50.0'

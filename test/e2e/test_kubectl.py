@@ -411,7 +411,7 @@ def test_the_agent_says_what_the_commands_show(api, fleet, kubectl, node):
     os.makedirs(os.path.join(machine, 'proc/4711'))
     kubelet = node.start_all(sharing('timeSlicing', 4, failRequestsGreaterThanOne=True), '--metrics-address=127.0.0.1:0', '--usage-interval=1s', '--system-root', machine)
     node.wait_counts(16)
-    port = int(node.agent.wait_log(r'metrics.* port=(\d+)').group(1))
+    port = node.agent.port()
     kubelet.admit('train', GPU, 1)
     with open(os.path.join(machine, 'proc/4711/cgroup'), 'w', encoding='ascii') as file:
         file.write('0::/kubepods/burstable/pod%s/%064d\n' % (kubelet.pods['train'].uid, 1))
@@ -445,7 +445,7 @@ def test_the_agent_says_what_the_commands_show(api, fleet, kubectl, node):
 def test_an_agent_that_wants_tls_is_asked_over_tls(api, fleet, kubectl, node):
     """As its probe is, by which the chart says so. The API server's proxy looks at no certificate of a pod, so one of its own will do."""
     node.start_all(sharing('timeSlicing', 4), '--metrics-address=127.0.0.1:0', '--metrics-tls')
-    port = int(node.agent.wait_log(r'metrics.* port=(\d+)').group(1))
+    port = node.agent.port()
     fleet.add_node('n1', {GPU: '16'}, agent=False)
     fleet.put_agent('n1', 'agent-n1', port, probe='HTTPS')
     assert rows(kubectl('nodes', '--no-headers'))[0][:4] == ['n1', 'Ready', 'answers', '4']

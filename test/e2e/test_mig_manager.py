@@ -9,7 +9,7 @@ import yaml
 
 from cluster import NAME, NODES, cluster  # noqa: F401 -- a fixture
 from node import DEADLINE
-from test_agent_metrics import get, value
+from test_agent_metrics import value
 
 LABEL, STATE, DRAIN = ('nvidia.com/mig.config' + end for end in ('', '.state', '.drain'))
 REASON = 'warpshare.dev/mig-config.reason'
@@ -198,7 +198,7 @@ def test_metrics_say_what_the_change_waits_for_and_what_became_of_it(manager):
     kubelet = manager.start('--metrics-address=127.0.0.1:0')
 
     def sample(name, **labels):
-        return value(get(manager.node.agent, '/metrics')[1].replace(f'{name} ', f'{name}{{}} '), name, **labels)
+        return value(manager.node.agent.get('/metrics')[1].replace(f'{name} ', f'{name}{{}} '), name, **labels)
     manager.hold('0:7', '0:8')
     manager.label('large')
     manager.wait_state('pending', 'have it$')

@@ -68,7 +68,7 @@ def test_a_gpu_that_is_lost_for_good_keeps_the_others_from_nothing(node):
     node.start_all(share(20, daemonScope='resource'))
     node.wait_counts(40)
     node.gpus(2, changes=LOST)
-    node.agent.wait_log('MPSDaemonFault .*its unit %s is lost' % SECOND)
+    node.agent.wait_event('MPSDaemonFault', 'its unit %s is lost' % SECOND)
     node.agent.hang_up()  # it reads its GPUs again, as by itself within a minute
     node.wait_counts(20, 40)
     assert node.daemon(GPU)['units'] == [FIRST]

@@ -1,7 +1,6 @@
 """provisioning: declared, with the daemons and the clients of MPS: what a container declares is what the guard holds it to."""
 from cluster import cluster  # noqa: F401 -- a fixture
 from mps_node import node, share  # noqa: F401 -- a fixture
-from node import GPU
 
 PERCENT = 'CUDA_MPS_ACTIVE_THREAD_PERCENTAGE'
 MEMORY = 'CUDA_MPS_PINNED_DEVICE_MEM_LIMIT'

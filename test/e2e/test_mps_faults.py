@@ -50,6 +50,9 @@ class Stage:
         self.node.wait_replicas(self.faulty, 0)
         assert self.node.healthy_replicas(unit=self.other) == 10
 
+    def waits_for_its_gpu(self):
+        self.node.watch().wait_daemon(self.faulty, lambda one: 'cannot be used' in (one['reason'] or ''), 'its GPU is the reason')
+
     def comes_back(self):
         told = self.node.agent.wait_log('MPS daemon ready again event=MPSDaemonRecovered daemon=%s .*' % self.faulty).group(0)
         assert 'pods=team/one' in told
@@ -123,8 +126,8 @@ def test_a_gpu_that_is_lost(stage):
     stage.node.gpus(2, changes={position: {'lost': True}}, events=[{'gpu': position, 'xid': 79}])
     kill(stage.daemon['pid'])
     stage.falls('')
-    stage.node.agent.wait_log('XidCriticalError: Xid=79 on Device=%s' % stage.faulty)
-    stage.node.programs.agents[0].wait_log('MPS daemon.*%s.*cannot be used' % stage.faulty)
+    stage.node.agent.wait_event('GPUUnhealthy', '%s.*Xid 79' % stage.faulty)
+    stage.waits_for_its_gpu()
     stage.node.gpus(2)
     stage.node.wait_counts(20)
     stage.check_other()
@@ -135,7 +138,7 @@ def test_a_gpu_that_is_lost_under_a_daemon_without_clients(stage):
     position = int(stage.faulty[4])
     stage.node.gpus(2, changes={position: {'lost': True}})
     stage.falls('is lost')
-    stage.node.programs.agents[0].wait_log('MPS daemon.*%s.*cannot be used' % stage.faulty)
+    stage.waits_for_its_gpu()
     with pytest.raises(ProcessLookupError):
         os.kill(stage.daemon['pid'], 0)
     stage.node.gpus(2)
@@ -146,7 +149,7 @@ def test_a_limit_that_a_daemon_refuses(stage):
     stage.node.set_mps_scenario(stage.faulty, 'on set_default_device_pinned_mem_limit: ignore')
     kill(stage.daemon['pid'])
     stage.falls('its control daemon was ended')
-    stage.node.programs.agents[0].wait_log('memory limit of %s' % stage.faulty)
+    stage.node.watch().wait_daemon(stage.faulty, lambda one: 'memory limit of' in (one['reason'] or ''), 'the limit is the reason')
     assert stage.node.healthy_replicas(unit=stage.faulty) == 0
     stage.node.set_mps_scenario(stage.faulty)
     stage.comes_back()
@@ -156,7 +159,7 @@ def test_warpshare_mps_that_is_killed_leaves_clients_alone_and_comes_back_to_the
     node = stage.node
     client = stage.client()
     node.supervisor.kill()
-    node.agent.wait_log('no MPS daemon answers, the replicas under MPS are unhealthy event=MPSUnavailable reason=')
+    node.agent.wait_event('MPSUnavailable')
     node.wait_counts(0, 20)
     assert client.is_alive() and client.allocate(1) == 1
     node.start_mps()
@@ -191,8 +194,7 @@ def test_a_control_program_that_is_missing_is_named_and_used_when_it_is_there(no
     program = os.path.join(folder, 'nvidia-cuda-mps-control')
     node.start_mps('--mps-control', program)
     node.start_agent(share(10))
-    told = node.agent.wait_log('MPS daemon at fault.*daemon=%s.*' % FIRST).group(0)
-    assert program in told
+    assert program in node.agent.wait_event('MPSDaemonFault', FIRST)
     node.wait_counts(0, 20)
     for name in ('nvidia-cuda-mps-server', 'nvidia-cuda-mps-control'):
         os.symlink(os.path.join(mps_module.BIN, name), os.path.join(folder, name))

@@ -13,7 +13,7 @@ from mps import DEADLINE, UUIDS, daemon, mps, wait  # noqa: F401 -- a fixture
 def start(mps):
     """The supervisor, and the port that the kernel chose for its metrics."""
     supervisor = mps.start('--metrics-address', '127.0.0.1:0')
-    return supervisor, int(supervisor.wait_log(r'metrics.* port=(\d+)').group(1))
+    return supervisor, supervisor.port()
 
 
 def get(port, path, method='GET'):

@@ -6,6 +6,7 @@ import signal
 import pytest
 
 from mps import UUIDS, daemon, mps, wait  # noqa: F401 -- a fixture
+from node import fast
 from test_mps_daemon import children, start_kept
 
 
@@ -34,9 +35,11 @@ def pending(pid):
 
 def test_in_a_container_one_that_stands_still_for_a_minute_is_started_again_and_clients_live(mps):  # noqa: F811
     """Before kubelet ends the container, and with it the clients."""
+    mps.variables = fast()
     parent, first, pid, client = start_kept(mps)
+    mps.variables = {}
     os.kill(first, signal.SIGSTOP)  # as a call into the kernel that does not return; what would end that waits while it is stopped
-    wait(lambda: pending(first) & 1 << signal.SIGALRM - 1, 'the alarm', timeout=120)
+    wait(lambda: pending(first) & 1 << signal.SIGALRM - 1, 'the alarm', timeout=60)
     os.kill(first, signal.SIGCONT)
     parent.wait_log('the supervisor was ended by a signal, and is started again signal="Alarm clock" times=1')
     mps.wait_socket(parent)
@@ -46,7 +49,9 @@ def test_in_a_container_one_that_stands_still_for_a_minute_is_started_again_and_
 
 
 def test_a_daemon_that_does_not_answer_is_no_fault_of_the_supervisor(mps):  # noqa: F811
+    mps.variables = fast()
     mps.start()
+    mps.variables = {}
     peer = mps.connect().watch()
     peer.apply(daemon(0))
     pid = peer.wait_ready(UUIDS[0])['pid']

@@ -140,6 +140,4 @@ def test_an_agent_without_marks_asks_once_and_changes_nothing(node, cluster):
 ])
 def test_marks_that_cannot_be_set_are_refused_at_the_start(node, option, text):
     agent = node.start(option)
-    agent.expected_status = 1
-    agent.wait_log(re.escape(text))
-    assert agent.wait() == 1
+    agent.fails(re.escape(text))

@@ -3,8 +3,8 @@ import os
 import re
 
 from cluster import cluster  # noqa: F401 -- a fixture
-from node import GPU, sharing, v100s
-from test_agent_metrics import get, value
+from node import GPU, fast, sharing, v100s
+from test_agent_metrics import value
 from test_labels import discover, labels_file, read, wait_label  # noqa: F401 -- a fixture
 
 FOR_EVER = '600s'
@@ -19,40 +19,33 @@ def unhealthy_gpus(node):
 
 
 def uuids(node):
-    return [node.agent.wait_log(r'GPU index=%d gpu=(\S+)' % i).group(1) for i in range(4)]
-
-
-def ailment(node):
-    status, text = get(node.agent, '/healthz')
-    return text if status != 200 else ''
+    return [gpu['uuid'] for gpu in node.agent.page()['gpus']]
 
 
 def test_a_gpu_that_hangs_is_named_and_the_others_still_report(node, cluster):
     config = sharing('timeSlicing', 5)
+    node.environment.update(fast())
     kubelet = node.start_all(config, '--metrics-address=127.0.0.1:0', *cluster.options())
     node.wait_counts(20)
     gpus = v100s()
     gpus[1]['delays'] = {'nvmlDeviceGetMemoryInfo': FOR_EVER}
     node.scenario(gpus)
-    node.agent.hang_up()
+    node.agent.reload()
     hung = uuids(node)[1]
     # The Xid comes while a process is inside the call that hangs.
-    node.agent.wait_log('signal received')
     gpus[3]['lost'] = True
     node.scenario(gpus, events=[{'gpu': 3, 'xid': 79}])
-    node.agent.wait_log('a call into NVML does not return.* call=nvmlDeviceGetMemoryInfo gpu=%s' % hung,
-                        timeout=PATIENCE)
+    node.agent.wait_problem(r'^nvmlDeviceGetMemoryInfo of GPU 1 \(%s\) has not returned for ' % hung, timeout=PATIENCE)
     node.wait_counts(10, 20)
     assert unhealthy_gpus(node) == {hung, uuids(node)[3]}
-    node.agent.wait_log('unhealthy unit=%s reason="nvmlDeviceGetMemoryInfo does not return' % hung)
-    node.agent.wait_log('XidCriticalError: Xid=79 on Device=%s' % uuids(node)[3])
-    assert ailment(node).startswith('nvmlDeviceGetMemoryInfo of GPU 1 (%s) has not returned for ' % hung)
+    node.agent.wait_event('GPUUnhealthy', '%s.* nvmlDeviceGetMemoryInfo does not return' % hung)
+    node.agent.wait_event('GPUUnhealthy', '%s.* Xid 79' % uuids(node)[3])
     event = cluster.wait_event('NVMLCallHangs')
     assert event['type'] == 'Warning'
     assert re.fullmatch(r'nvmlDeviceGetMemoryInfo of GPU 1 \(%s\) has not returned for \d\d s: '
                         'this GPU is unhealthy until it answers, and asked again from time to time; the others go on' % hung, event['message'])
-    assert get(node.agent, '/livez')[0] == 200
-    text = get(node.agent, '/metrics')[1]
+    assert node.agent.get('/livez')[0] == 200
+    text = node.agent.get('/metrics')[1]
     assert value(text, 'warpshare_nvml_call_hanging_seconds', call='nvmlDeviceGetMemoryInfo', gpu=hung) >= 10
     # What is new meanwhile reaches kubelet, with what is known of each GPU.
     node.config(sharing('timeSlicing', 8))
@@ -65,9 +58,8 @@ def test_a_gpu_that_hangs_is_named_and_the_others_still_report(node, cluster):
     # It is back when the call has returned.
     del gpus[1]['delays']
     node.scenario(gpus, events=events)
-    node.agent.wait_log('the call into NVML has returned.* call=nvmlDeviceGetMemoryInfo gpu=%s' % hung)
-    node.agent.wait_log('healthy again unit=%s' % hung)
-    node.wait(lambda: ailment(node) == '', 'all is well again')
+    node.agent.wait_event('GPUHealthy', hung)
+    node.wait(lambda: node.agent.problem() == '', 'all is well again')
     assert len(kubelet.registered) == 1
     event = cluster.wait_event('NVMLCallReturned')
     assert event['type'] == 'Normal'
@@ -82,23 +74,22 @@ def test_an_xid_that_comes_before_the_library_is_opened_again_is_reported(node):
     node.scenario(gpus)
     node.start_all(sharing('timeSlicing', 5), '--metrics-address=127.0.0.1:0', '--usage-interval=1s')
     node.wait_counts(20)
-    node.agent.hang_up()
-    node.agent.wait_log('signal received')
+    node.agent.reload()
     events = [{'gpu': 3, 'xid': 79}]
     node.scenario(gpus, events=events)
-    node.agent.wait_log('XidCriticalError: Xid=79 on Device=%s' % uuids(node)[3])
+    node.agent.wait_event('GPUUnhealthy', 'GPU 3 .*Xid 79')
     node.wait_counts(15, 20)
     node.scenario(v100s(), events=events)  # and the thread can end within the time that the agent gives it
 
 
 def test_while_all_of_nvml_hangs_known_gpus_stay_and_can_be_shared_differently(node, cluster):
     node.scenario(v100s(), init={'delay': FOR_EVER})
+    node.environment.update(fast())
     node.config(sharing('timeSlicing', 5))
     node.kubelet.start()
     node.start('--metrics-address=127.0.0.1:0', '--fail-on-init-error=true', *cluster.options())
-    node.agent.wait_log('a call into NVML does not return.* call=nvmlInit', timeout=PATIENCE)
-    assert 'nvmlInit' in ailment(node) and 'has not returned for' in ailment(node)
-    assert get(node.agent, '/livez')[0] == 200
+    node.agent.wait_problem('nvmlInit.* has not returned for', timeout=PATIENCE)
+    assert node.agent.get('/livez')[0] == 200
     assert cluster.wait_event('NVMLCallHangs')['message'].endswith(
         ' s: until the driver answers, the last known health of each GPU stays')
     gpus = v100s()
@@ -108,16 +99,15 @@ def test_while_all_of_nvml_hangs_known_gpus_stay_and_can_be_shared_differently(n
     assert cluster.wait_event('NVMLCallReturned')['message'].startswith('nvmlInit_v2 has returned after ')
     node.scenario(gpus, events=[{'gpu': 3, 'xid': 79}])
     node.wait_counts(15, 20)
-    assert ailment(node) == ''
+    assert node.agent.problem() == ''
     lost = unhealthy_gpus(node)
     node.scenario(gpus, events=[{'gpu': 3, 'xid': 79}], delays=BLOCKED)
     node.config(sharing('timeSlicing', 8))
     node.agent.hang_up()
-    node.agent.wait_log('does not return.* call=nvmlSystemGetDriverVersion', timeout=PATIENCE)
+    node.agent.wait_problem('nvmlSystemGetDriverVersion has not returned for', timeout=PATIENCE)
     node.wait_counts(24, 32, timeout=PATIENCE)
     assert unhealthy_gpus(node) == lost
-    assert 'nvmlSystemGetDriverVersion has not returned for' in ailment(node)
-    assert get(node.agent, '/livez')[0] == 200
+    assert node.agent.get('/livez')[0] == 200
     assert node.agent.stop() == 0
 
 
@@ -125,7 +115,7 @@ def test_while_all_of_nvml_hangs_known_gpus_stay_and_can_be_shared_differently(n
 
 def test_labels_follow_the_configuration_while_a_gpu_hangs(node, labels_file):
     node.config(sharing('timeSlicing', 4))
-    agent = discover(node, '--use-node-feature-api=false', '--output', labels_file, GFD_CONFIG_FILE=node.config_path)
+    agent = discover(node, '--use-node-feature-api=false', '--output', labels_file, GFD_CONFIG_FILE=node.config_path, **fast())
     wait_label(node, labels_file, 'nvidia.com/gpu.replicas', '4')
     before = read(labels_file)
     gpus = v100s()
@@ -146,7 +136,7 @@ def test_labels_follow_the_configuration_while_a_gpu_hangs(node, labels_file):
 
 def test_discovery_waits_for_an_nvml_that_does_not_begin_and_ends_while_it_hangs(node, labels_file):
     node.scenario(v100s(), init={'delay': FOR_EVER})
-    agent = discover(node, '--use-node-feature-api=false', '--output', labels_file, '--fail-on-init-error=true')
+    agent = discover(node, '--use-node-feature-api=false', '--output', labels_file, '--fail-on-init-error=true', **fast())
     agent.wait_log('"a call into NVML does not return" .*call="nvmlInit', timeout=PATIENCE)
     assert not os.path.exists(labels_file)
     node.scenario(v100s())

@@ -159,6 +159,5 @@ def test_a_root_that_kubelet_does_not_have_is_reported_although_nothing_is_asked
     node.agent.wait_log('kubelet does not say which pods have ended.*its pod-resources socket is missing error="there is no '
                         "'/data/kubelet/pod-resources/kubelet.sock'.*--kubelet-root, kubeletRootDir of the chart")
     node.wait_counts(4)
-    node.agent.hang_up()
-    node.agent.wait_log('signal received signal=Hangup')
+    node.agent.reload()
     node.stays(lambda: node.agent.count('pod-resources socket is missing') == 1, 'one line', 0.5)

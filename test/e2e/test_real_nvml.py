@@ -23,9 +23,7 @@ def library():
 def test_the_agent_leaves_with_the_reason(node, library):
     node.library = library
     agent = node.start()
-    agent.expected_status = 1
-    assert agent.wait() == 1
-    agent.wait_log('error NVML cannot be used .*driver')
+    agent.fails('error NVML cannot be used .*driver')
 
 
 def test_the_agent_waits_where_it_may(node, library):
@@ -34,8 +32,7 @@ def test_the_agent_waits_where_it_may(node, library):
     node.kubelet.start()
     agent = node.start('--fail-on-init-error=false')
     agent.wait_log('warn  NVML cannot be used, will try again .*driver')
-    agent.hang_up()
-    agent.wait_log('signal received')
+    agent.reload()
     node.stays(lambda: agent.process.poll() is None, 'the agent waits', 1.5)
     assert agent.count('NVML cannot be used') == 1
     assert agent.stop() == 0

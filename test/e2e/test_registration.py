@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from node import GPU, sharing, v100s
+from node import GPU, sharing
 
 
 def test_kubelet_gets_its_options_while_register_is_still_unanswered(node):

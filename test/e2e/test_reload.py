@@ -40,7 +40,6 @@ def test_a_resource_that_is_the_same_in_the_new_configuration_sees_no_message(no
     node.wait_counts(80)
     lists = len(kubelet.messages)
     reload(node, {**sharing('mps', 20), 'flags': {'mpsRoot': '/run/nvidia/mps', 'plugin': {'deviceIDStrategy': 'index'}}})
-    node.agent.wait_log('resource name=nvidia.com/gpu', count=2)
     # What changed is in force all the same.
     node.wait(lambda: kubelet.admit('pod', GPU, 1)[1].envs['NVIDIA_VISIBLE_DEVICES'] in '0123', 'the index is given')
     assert len(kubelet.messages) == lists and len(kubelet.attempts) == 1
@@ -70,7 +69,7 @@ def test_a_bad_file_is_named_and_the_plan_in_force_serves_on(node, text, reason)
     else:
         node.config(text)
     node.agent.hang_up()
-    node.agent.wait_log('error configuration refused, the one in force stays error=.*%s' % reason)
+    node.agent.wait_problem('newest configuration is refused: .*%s' % reason)
     kubelet.admit('pod', GPU, 1)
     assert len(kubelet.messages) == lists and len(kubelet.attempts) == 1
     reload(node, sharing('mps', 10))
@@ -82,7 +81,7 @@ def test_a_plan_that_the_gpus_do_not_allow_is_refused_and_the_one_in_force_serve
     node.wait_counts(80)
     lists = len(kubelet.messages)
     reload(node, sharing('mps', 49))
-    node.agent.wait_log('error change refused, the plan in force stays error=.*49, at most 48 for this GPU and driver')
+    node.agent.wait_problem('newest plan is refused: .*49, at most 48 for this GPU and driver')
     kubelet.admit('pod', GPU, 1)
     assert len(kubelet.messages) == lists
 

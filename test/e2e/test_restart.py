@@ -10,7 +10,7 @@ import pytest
 
 import deviceplugin_pb2 as pb
 from kubelet import Plugin
-from node import GPU, SANITIZED, sharing
+from node import GPU, SANITIZED, fast, sharing
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_configurations_that_change_while_the_directory_is_away_are_served_when_
     served.agent.wait_log('not serving yet')
     for replicas in (10, 5, 4, 3):
         served.config(sharing('mps', replicas))
-        served.agent.wait_log('resource name=nvidia.com/gpu .*devices=%d$' % (4 * replicas))
+        served.agent.wait_plan(4 * replicas)
     os.mkdir(served.directory, 0o750)
     served.kubelet.start()
     served.wait(lambda: served.kubelet.allocatable(GPU) == 12, 'the newest configuration is served')
@@ -129,7 +129,6 @@ def test_an_agent_that_is_there_before_kubelet_registers_as_soon_as_it_comes(nod
     os.rmdir(node.directory)
     node.config(sharing('mps', 20))
     agent = node.start()
-    agent.wait_log('resource name=nvidia.com/gpu')
     agent.wait_log('not serving yet .*No such file or directory')
     os.mkdir(node.directory, 0o750)
     node.kubelet.start()
@@ -145,16 +144,17 @@ def test_kubelet_answers_register_after_three_seconds(node):
 
 def test_kubelet_that_never_answers_register_is_given_up_after_twenty_seconds_and_asked_again(node):
     kubelet = node.kubelet
-    kubelet.register_delay = 25.0
+    kubelet.register_delay = 7.0  # 28 s of the agent's
     kubelet.start()
+    node.environment.update(fast())
     node.config(sharing('mps', 20))
     agent = node.start()
     node.wait(lambda: kubelet.attempts, 'Register was called')
     kubelet.register_delay = 0.0
     node.wait_counts(80, timeout=60)
     agent.wait_log('registration with kubelet failed, will try again .*DeadlineExceeded')
-    assert kubelet.attempts[1][0] - kubelet.attempts[0][0] > 15.0
-    node.stays(lambda: kubelet.allocatable(GPU) == 80, '80 allocatable although the first call is answered now', 5.0)
+    assert (kubelet.attempts[1][0] - kubelet.attempts[0][0]) * 4 > 15.0
+    node.stays(lambda: kubelet.allocatable(GPU) == 80, '80 allocatable although the first call is answered now', 3.0)
 
 
 def test_kubelet_that_restarts_while_it_is_slow_is_registered_with_again(node):
@@ -191,7 +191,6 @@ def test_a_stream_that_kubelet_closes_is_back_at_once(served):
     served.wait(lambda: kubelet.allocatable(GPU) == 0, 'kubelet noticed')
     assert is_back(served) < 8.0  # after ten seconds an agent that had not seen it would register again
     assert len(kubelet.registered) == 2
-    served.agent.wait_log('kubelet closed the device list, registering again')
 
 
 def test_another_reader_of_the_list_is_not_taken_for_kubelet(served):
@@ -247,12 +246,13 @@ def test_a_kubelet_that_never_opens_the_stream_is_registered_with_again_after_te
     node.kubelet.opens_stream = False
     node.kubelet.start()
     node.config(sharing('mps', 20))
+    node.environment.update(fast())
     node.start()
     kubelet = node.kubelet
     node.wait(lambda: len(kubelet.registered) == 1, 'the first registration')
     kubelet.opens_stream = True
     node.wait_counts(80)
-    assert kubelet.registered[1][0] - kubelet.registered[0][0] > 9.0
+    assert (kubelet.registered[1][0] - kubelet.registered[0][0]) * 4 > 9.0
     node.agent.wait_log('warn  kubelet answered Register and did not open ListAndWatch, registering again resource=%s times=1' % GPU)
 
 
@@ -274,8 +274,6 @@ def test_an_agent_stranded_on_a_removed_mount_leaves(node):
     if subprocess.run([*prefix, 'true'], capture_output=True, check=False).returncode:
         pytest.skip('no right to make a mount namespace')
     agent = node.start(prefix=prefix)
-    agent.wait_log('GPUs found')
+    agent.wait_until(lambda: agent.page()['gpus'], 'its GPUs are known')
     os.rmdir(on_host)
-    agent.expected_status = 1
-    assert agent.wait() == 1
-    agent.wait_log("error kubelet's directory was removed on the host")
+    agent.fails("error kubelet's directory was removed on the host")

@@ -3,12 +3,11 @@ import functools
 import os
 import re
 import signal
-import urllib.request
 
 import yaml
 
 from cluster import NAME, NODES, cluster  # noqa: F401 -- a fixture
-from node import DEADLINE, GPU, SANITIZED, sharing, v100s
+from node import GPU, SANITIZED, sharing, v100s
 
 LABEL = 'nvidia.com/device-plugin.config'
 
@@ -20,7 +19,6 @@ def test_it_does_not_register_says_why_and_takes_over_when_the_first_one_ends(no
     node.wait_counts(80)
     first, second = node.agent, node.start()
     second.wait_log(BUSY % node.directory)
-    second.wait_log('resource name=nvidia.com/gpu')
     kubelet.admit('pod', GPU, 1)
     assert len(kubelet.attempts) == 1 and len(node.sockets()) == 1
     assert first.stop() == 0
@@ -30,7 +28,7 @@ def test_it_does_not_register_says_why_and_takes_over_when_the_first_one_ends(no
     serving = second
     for _ in range(2):
         waiting = node.start()
-        waiting.wait_log(BUSY % node.directory)
+        waiting.wait_plan(80)
         assert serving.stop() == 0
         times.append(node.wait_counts(80))
         serving = waiting
@@ -43,7 +41,7 @@ def test_it_takes_over_from_one_that_was_killed_and_removes_what_that_left(node)
     kubelet = node.start_all(sharing('mps', 20))
     node.wait_counts(80)
     first, second = node.agent, node.start()
-    second.wait_log(BUSY % node.directory)
+    second.wait_plan(80)
     first.kill()
     node.wait(lambda: len(kubelet.registered) == 2, 'the second one registered')
     node.wait_counts(80)
@@ -54,7 +52,7 @@ def test_it_stays_quiet_while_kubelet_restarts(node):
     kubelet = node.start_all(sharing('mps', 20))
     node.wait_counts(80)
     second = node.start()
-    second.wait_log(BUSY % node.directory)
+    second.wait_plan(80)
     kubelet.restart()
     node.wait_counts(80)
     node.stays(lambda: kubelet.allocatable(GPU) == 80 and len(kubelet.registered) == 2, 'one registration', 1.0)
@@ -67,7 +65,7 @@ def test_it_commands_no_mps_daemon_until_it_serves(node):
     node.wait(lambda: kubelet.allocatable(GPU) == 40, 'the first one serves the new configuration')
     second = node.start()
     commanded = node.mps.generation
-    second.wait_log('resource name=nvidia.com/gpu .*devices=40')
+    second.wait_plan(40)
     node.stays(lambda: node.mps.generation == commanded and kubelet.allocatable(GPU) == 40, 'what the first one commanded', 1.0)
     first.kill()
     node.wait(lambda: node.mps.generation > commanded, 'the second one commands')
@@ -77,7 +75,7 @@ def test_it_commands_no_mps_daemon_until_it_serves(node):
 def test_it_ends_on_sigterm(node):
     kubelet = node.start_all(sharing('mps', 20))
     second = node.start()
-    second.wait_log(BUSY % node.directory)
+    second.wait_plan(80)
     assert second.stop() == 0
     assert kubelet.allocatable(GPU) == 80 and len(kubelet.attempts) == 1
 
@@ -104,9 +102,7 @@ def status(cluster):
 
 
 def verdict(agent):
-    port = agent.wait_log(r'info +metrics.* port=(\d+)').group(1)
-    with urllib.request.urlopen('http://127.0.0.1:%s/metrics' % port, timeout=DEADLINE) as answer:
-        return re.search(r'warpshare_config_status{status="(\w+)"} 1$', answer.read().decode(), re.MULTILINE).group(1)
+    return re.search(r'warpshare_config_status{status="(\w+)"} 1$', agent.get('/metrics')[1], re.MULTILINE).group(1)
 
 
 def lose_gpu(node, *positions):
@@ -119,12 +115,11 @@ def test_it_writes_nothing_to_the_cluster_until_it_serves(node, cluster):
     first, _ = start_elsewhere(node, 'first.yaml', sharing('mps', 20))
     wait_allocatable(node, 80)
     second, path = start_elsewhere(node, 'second.yaml', sharing('mps', 10), '--labels-output=node', *cluster.options())
-    second.wait_log(BUSY % node.directory)
-    second.wait_log('resource name=nvidia.com/gpu .*devices=40')
+    second.wait_plan(40)
     lose_gpu(node, 1)
-    second.wait_log('XidCriticalError')
+    second.wait_until(lambda: not all(unit['healthy'] for unit in second.units()), 'it has seen that')
     node._write(path, 'version: v1\nsharing: 5\n')
-    second.wait_log('configuration refused')
+    second.wait_problem('newest configuration is refused')
     wait_allocatable(node, 60)
     node.stays(lambda: not told(cluster), 'silence', 1.0)
     assert first.stop() == 0
@@ -144,7 +139,7 @@ def test_its_file_of_labels_is_not_written_until_it_serves(node):
     first, _ = start_elsewhere(node, 'first.yaml', sharing('mps', 20))
     wait_allocatable(node, 80)
     second, _ = start_elsewhere(node, 'second.yaml', sharing('mps', 10), '--labels-output=file', '--labels-file', labels)
-    second.wait_log('resource name=nvidia.com/gpu .*devices=40')
+    second.wait_plan(40)
     node.stays(lambda: not os.path.exists(labels), 'no labels', 0.5)
     assert first.stop() == 0
     node.wait(lambda: os.path.exists(labels), 'labels')
@@ -162,10 +157,10 @@ def test_it_follows_its_configuration_while_it_waits_and_takes_over_with_the_new
     node.kubelet.start()
     first, _ = start_elsewhere(node, 'first.yaml', sharing('timeSlicing', 4))
     wait_allocatable(node, 16)
-    second = node.start('--config-map', 'default/configs', '--metrics-address=127.0.0.1:0', *cluster.options())
-    second.wait_log('resource name=nvidia.com/gpu .*devices=8$')
+    second = node.start('--config-map', 'default/configs', *cluster.options())
+    second.wait_plan(8)
     label({'metadata': {'labels': {LABEL: 'big'}}})
-    second.wait_log('resource name=nvidia.com/gpu .*devices=20$')
+    second.wait_plan(20)
     node.stays(lambda: not told(cluster) and not os.path.exists(record), 'silence', 1.0)
     assert verdict(second) == 'waiting'
     assert first.stop() == 0
@@ -200,17 +195,17 @@ def test_an_agent_that_loses_the_directory_stops_writing_and_begins_again_later(
     cluster.api.wait_for(lambda: cluster.condition('GPUSharingReady'))
     cluster.api.wait_for(lambda: 'nvidia.com/gpu.replicas' in cluster.node()['metadata'].get('labels', {}))
     second, _ = start_elsewhere(node, 'second.yaml', sharing('mps', 10))
-    second.wait_log(BUSY % node.directory)
+    second.wait_plan(40)
     replace_directory(node, first)
     wait_allocatable(node, 40)
     commanded, said = node.mps.generation, told(cluster)
     os.kill(first.pid, signal.SIGCONT)
     first.wait_log('not serving any more reason="another warpshare agent')
     node._write(path, yaml.safe_dump(sharing('mps', 5)))
-    first.wait_log('resource name=nvidia.com/gpu .*devices=20$')
+    first.wait_plan(20)
     lose_gpu(node, 1)
     wait_allocatable(node, 30)
-    first.wait_log('XidCriticalError')
+    first.wait_until(lambda: not all(unit['healthy'] for unit in first.units()), 'it has seen that')
     node.stays(lambda: node.mps.generation == commanded and told(cluster) == said, 'what the second one commanded', 1.0)
     lose_gpu(node)
     wait_allocatable(node, 40)

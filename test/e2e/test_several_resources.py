@@ -1,6 +1,5 @@
 """A container that asks for two of the node's resources, as the guide's pod does: it gets the GPUs and the limits of both."""
 import glob
-import json
 import os
 import signal
 

@@ -22,9 +22,7 @@ def test_without_a_library_the_agent_says_so_and_leaves(node):
     node.library = os.path.join(node.folder, 'libnvidia-ml.so.1')
     node.kubelet.start()
     agent = node.start()
-    agent.expected_status = 1
-    assert agent.wait() == 1
-    agent.wait_log(r'error NVML cannot be used \(failOnInitError: false would wait\) reason=".*%s.*' % node.library)
+    agent.fails(r'error NVML cannot be used \(failOnInitError: false would wait\) reason=".*%s.*' % node.library)
     assert node.kubelet.attempts == []
 
 
@@ -32,9 +30,7 @@ def test_a_file_that_is_no_library_is_named(node):
     node.library = os.path.join(node.folder, 'text')
     node._write(node.library, 'not ELF\n')
     agent = node.start()
-    agent.expected_status = 1
-    assert agent.wait() == 1
-    agent.wait_log('NVML cannot be used .*%s' % node.library)
+    agent.fails('NVML cannot be used .*%s' % node.library)
 
 
 def test_a_library_that_is_not_nvml_is_named(node):
@@ -42,17 +38,13 @@ def test_a_library_that_is_not_nvml_is_named(node):
         '/lib/%s-linux-gnu/libm.so.6' % os.uname().machine, '/usr/lib64/libm.so.6', '/usr/lib/libm.so.6')
         if os.path.exists(path))
     agent = node.start()
-    agent.expected_status = 1
-    assert agent.wait() == 1
-    agent.wait_log('NVML cannot be used .*nvmlInit')
+    agent.fails('NVML cannot be used .*nvmlInit')
 
 
 def test_a_driver_that_is_not_loaded_ends_the_agent_with_status_1(node):
     node.scenario(v100s(), init={'error': 'DRIVER_NOT_LOADED'})
     agent = node.start()
-    agent.expected_status = 1
-    assert agent.wait() == 1
-    agent.wait_log('NVML cannot be used .*the NVIDIA driver is not loaded')
+    agent.fails('NVML cannot be used .*the NVIDIA driver is not loaded')
 
 
 def test_the_agent_waits_for_the_driver_where_it_may_and_finds_the_gpus_when_they_come(patient):
@@ -69,7 +61,7 @@ def test_the_agent_waits_for_the_library_where_it_may(patient):
     library = patient.library
     patient.library = os.path.join(patient.folder, 'libnvidia-ml.so.1')
     agent = patient.start()
-    agent.wait_log('NVML cannot be used, will try again')
+    agent.wait_event('GPUsUnavailable')
     os.symlink(library, patient.library)
     patient.wait_counts(80)
 
@@ -77,7 +69,7 @@ def test_the_agent_waits_for_the_library_where_it_may(patient):
 def test_a_hang_up_makes_the_waiting_agent_look_at_once(patient):
     patient.scenario(v100s(), init={'error': 'DRIVER_NOT_LOADED'})
     agent = patient.start()
-    agent.wait_log('NVML cannot be used, will try again')
+    agent.wait_event('GPUsUnavailable')
     # Looks are at 0, 1, 3, 7 and 15 s: now nobody looks for about seven seconds.
     patient.stays(lambda: not patient.kubelet.attempts, 'nothing is registered', 7.5)
     patient.scenario(v100s())
@@ -88,7 +80,6 @@ def test_a_hang_up_makes_the_waiting_agent_look_at_once(patient):
 def test_zero_gpus_are_no_error_and_the_first_one_is_picked_up(patient):
     patient.scenario([])
     agent = patient.start()
-    agent.wait_log('GPUs found gpus=0')
     agent.wait_log('No devices found. Waiting indefinitely.')
     assert patient.kubelet.attempts == []
     patient.scenario(v100s(1))
@@ -105,8 +96,7 @@ def test_a_call_that_hangs_does_not_delay_a_request(node):
     kubelet = node.start_all(sharing('mps', 20))
     node.wait_counts(80)
     node.scenario(v100s(delays={'nvmlDeviceGetMemoryInfo': '300s'}))
-    node.agent.hang_up()
-    node.agent.wait_log('signal received signal=Hangup')
+    node.agent.reload()
     for i in range(20):
         kubelet.admit('pod-%d' % i, GPU, 1)
     kubelet.restart()
@@ -117,8 +107,7 @@ def test_a_call_that_hangs_does_not_keep_the_agent_from_leaving(node):
     node.start_all(sharing('mps', 20))
     node.wait_counts(80)
     node.scenario(v100s(delays={'nvmlDeviceGetMemoryInfo': '300s', 'nvmlDeviceGetUUID': '300s'}))
-    node.agent.hang_up()
-    node.agent.wait_log('signal received signal=Hangup')
+    node.agent.reload()
     node.stays(lambda: node.kubelet.allocatable(GPU) == 80, '80 allocatable', 1.5)
     began = time.monotonic()
     assert node.agent.stop() == 0
@@ -129,10 +118,9 @@ def test_a_call_that_hangs_does_not_keep_the_agent_from_leaving(node):
 def test_a_signal_ends_the_agent_while_it_is_still_searching(patient, number):
     patient.scenario(v100s(), init={'error': 'DRIVER_NOT_LOADED'})
     agent = patient.start()
-    agent.wait_log('NVML cannot be used, will try again')
+    agent.wait_event('GPUsUnavailable')
     agent.signal(number)
     assert agent.wait() == 0
-    agent.wait_log('stopped')
 
 
 def test_a_signal_ends_the_agent_while_register_is_not_answered(patient):
@@ -154,7 +142,7 @@ def test_a_signal_ends_the_agent_while_it_is_backing_off(patient):
 def test_a_signal_ends_the_agent_while_there_is_no_kubelet(patient):
     patient.kubelet.stop()
     agent = patient.start()
-    agent.wait_log('resource name=nvidia.com/gpu')
+    agent.wait_plan(80)
     assert agent.stop() == 0
 
 

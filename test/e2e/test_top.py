@@ -112,7 +112,7 @@ def agent(node):
     gpus[0]['processes'] = [{'pid': 4711, 'memory': '3GiB', 'utilization': 40}]
     node.scenario(gpus)
     node.wait(lambda: only_share(node).get('memoryUsed') == 3 * GIB, 'the memory of the pod is told')
-    return '--metrics-address=127.0.0.1:%s' % node.agent.wait_log(r'metrics.* port=(\d+)').group(1)
+    return '--metrics-address=127.0.0.1:%s' % node.agent.port()
 
 
 def test_a_screen_follows_the_node_until_somebody_quits(node, agent, terminal):
@@ -212,7 +212,7 @@ def test_two_pods_with_one_device_have_a_line_each(node, terminal, way):
     gpus[0]['processes'] = [{'pid': 4711, 'memory': '3GiB'}]
     node.scenario(gpus)
     node.agent.wait_log('kubelet has given one device to two pods')
-    screen = terminal('--metrics-address=127.0.0.1:%s' % node.agent.wait_log(r'metrics.* port=(\d+)').group(1), '--interval=1')
+    screen = terminal('--metrics-address=127.0.0.1:%s' % node.agent.port(), '--interval=1')
     screen.shows('team/one')
     screen.shows('team/two')
     units = [line for line in screen.text().splitlines() if line.startswith('GPU 0')]

@@ -11,7 +11,6 @@ from apiserver import agent_rules
 from cluster import NAME, cluster  # noqa: F401 -- a fixture
 from mps_node import MpsNode
 from node import GPU, SIMULATOR, WARPSHARE, sharing, v100s
-from test_agent_metrics import get
 from test_health import fail
 
 GIB = 1 << 30
@@ -33,7 +32,7 @@ class Machine:
 
 def series(node, name):
     """The samples of the family: their labels as text, and their values."""
-    lines = [line for line in get(node.agent, '/metrics')[1].splitlines() if line.startswith(name + '{')]
+    lines = [line for line in node.agent.get('/metrics')[1].splitlines() if line.startswith(name + '{')]
     return {line[len(name):].rsplit(' ', 1)[0]: float(line.rsplit(' ', 1)[1]) for line in lines}
 
 
@@ -75,7 +74,7 @@ def test_a_pods_processes_are_counted_until_it_ends(node):
 
 
 def page(node, query=''):
-    status, text = get(node.agent, '/node' + query)
+    status, text = node.agent.get('/node' + query)
     assert status == 200
     return json.loads(text)
 
@@ -97,7 +96,7 @@ def test_two_pods_that_kubelet_gave_one_device_are_reported_and_both_have_a_row(
     node.scenario(gpus)
     node.agent.wait_log('kubelet has given one device to two pods error="\'GPU-.*::[0-9]+\' of nvidia.com/gpu is held by team/one and by team/two')
     node.wait(lambda: {'one', 'two'} <= {of.get('pod') for of in names(node).values()}, 'both have a row')
-    assert '\nwarpshare_devices_held_twice 1\n' in get(node.agent, '/metrics')[1]
+    assert '\nwarpshare_devices_held_twice 1\n' in node.agent.get('/metrics')[1]
 
 
 def test_the_page_of_the_node_has_granted_and_used(node):
@@ -174,7 +173,7 @@ def test_without_the_right_to_read_pods_metrics_have_no_labels(node, cluster):  
     cluster.api.allow(agent_rules('configuration'))
     node.start_all(sharing('timeSlicing', 4), '--metrics-address=127.0.0.1:0', '--metrics-pod-labels=team', '--events=none', *cluster.options())
     node.agent.wait_log('metrics have no labels of pods: the pods of this node cannot be read')
-    assert get(node.agent, '/metrics')[0] == 200
+    assert node.agent.get('/metrics')[0] == 200
     assert cluster.refused() == [('list', '/api/v1/pods')]
     node.agent.stop()
     cluster.api.requests.clear()
@@ -182,7 +181,7 @@ def test_without_the_right_to_read_pods_metrics_have_no_labels(node, cluster):  
 
 def test_no_reading_is_made_where_it_is_off(node):
     node.start_all(sharing('timeSlicing', 4), '--metrics-address=127.0.0.1:0', '--usage-interval=off')
-    assert 'warpshare_gpu_' not in get(node.agent, '/metrics')[1]
+    assert 'warpshare_gpu_' not in node.agent.get('/metrics')[1]
 
 
 def test_names_of_programs_are_told_as_they_look(node):
@@ -217,7 +216,7 @@ def test_top_shows_what_the_agent_knows(node):
     gpus[0]['processes'] = [{'pid': 4711, 'memory': '3GiB', 'utilization': 40}]
     node.scenario(gpus)
     node.wait(lambda: of_pod(node, USED, 'train') == [3 * GIB], 'the memory of the pod is told')
-    agent = '--metrics-address=127.0.0.1:%s' % node.agent.wait_log(r'metrics.* port=(\d+)').group(1)
+    agent = '--metrics-address=127.0.0.1:%s' % node.agent.port()
     shown = top(agent)
     assert 'GPU 0' in shown and 'team-a/train' in shown and '3.0 GiB' in shown
     assert 'python3' not in shown
@@ -251,7 +250,7 @@ def test_promtool_finds_no_fault_with_the_names(node):
     node.scenario(gpus)
     start(node, sharing('timeSlicing', 4), Machine(node))
     node.wait(lambda: series(node, 'warpshare_unit_other_memory_bytes'), 'the GPU is read')
-    page = get(node.agent, '/metrics')[1]
+    page = node.agent.get('/metrics')[1]
     found = subprocess.run(['promtool', 'check', 'metrics'], input=page, capture_output=True, text=True, check=False)
     assert (found.returncode, found.stdout + found.stderr) == (0, '')
 

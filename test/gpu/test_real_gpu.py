@@ -65,7 +65,6 @@ def test_a_share_is_worth_its_part_of_the_memory(real, gpus):
 
 def test_a_healthy_gpu_stays_healthy_over_probes_and_a_reload(real, gpus):
     real.start_all()
-    real.agent.hang_up()
-    real.agent.wait_log('signal received')
+    real.agent.reload()
     real.stays(lambda: real.kubelet.allocatable(GPU) == len(gpus), 'every GPU is healthy', 4.0)
     assert real.agent.count('marked unhealthy') == 0

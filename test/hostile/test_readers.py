@@ -22,7 +22,7 @@ def start(node, cluster, *options, address='127.0.0.1:0'):  # noqa: F811
     """The agent; returns its port."""
     cluster.api.allow(agent_rules('authorization', 'configuration'))
     node.start_all(sharing('timeSlicing', 4), '--metrics-address=' + address, '--events=none', *options, *cluster.options())
-    return int(node.agent.wait_log(r'metrics.* port=(\d+)').group(1))
+    return node.agent.port()
 
 
 def connect(port, source, host='127.0.0.1'):

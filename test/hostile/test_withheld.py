@@ -11,7 +11,6 @@ from fixtures import make_node, node  # noqa: F401 -- fixtures
 from mps import daemon, mps, wait  # noqa: F401 -- a fixture
 from node import GPU, SANITIZED, SIMULATOR, WARPSHARE, sharing, v100s
 from served import FIRST, served  # noqa: F401 -- a fixture
-from test_agent_metrics import get
 from tenant import USER, as_tenant, needs_root
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -120,7 +119,7 @@ def test_a_program_on_a_stopped_file_system_does_not_keep_the_agent_from_telling
     computing.start_all(sharing('timeSlicing', 4), '--metrics-address=127.0.0.1:0', '--usage-interval=1s')
     computing.wait_counts(8)
     used = 'warpshare_unit_other_memory_bytes'
-    computing.wait(lambda: any(float(line.split()[-1]) >= 1 << 30 for line in get(computing.agent, '/metrics')[1].splitlines()
+    computing.wait(lambda: any(float(line.split()[-1]) >= 1 << 30 for line in computing.agent.get('/metrics')[1].splitlines()
                                if line.startswith(used)), 'what it uses is told')
     computing.kubelet.admit('pod', GPU, 1)
 

@@ -101,7 +101,7 @@ class Watched:
         try:
             self._start_node()
             self._start_turns()
-            self.prometheus = Prometheus(prometheus, folder, {name: int(node.agent.wait_log(r'metrics.* port=(\d+)').group(1))
+            self.prometheus = Prometheus(prometheus, folder, {name: node.agent.port()
                                                               for name, node in zip(NODES, (self.node, self.turns))})
         except BaseException:
             self.finish()
@@ -172,9 +172,9 @@ class Watched:
         node.agent.wait_log('limit violated event=MPSLimitViolated violation=memory .*pod=team/greedy')
         position = int(node.unit('other')[4])
         node.gpus(2, model=H100, changes={position: {'lost': True}}, events=[{'gpu': position, 'xid': 79}])
-        node.agent.wait_log('MPS daemon at fault.*daemon=%s' % node.unit('other'))
+        node.agent.wait_event('MPSDaemonFault', node.unit('other'))
         node.config('version: v2\n')
-        node.agent.wait_log('configuration refused, the one in force stays')
+        node.agent.wait_problem('newest configuration is refused')
         self.turns.scenario([self.a100(remappedRows={'pending': True, 'failure': True}, ecc={'enabled': True, 'uncorrected': {'aggregate': 3}})],
                             events=[{'gpu': 0, 'xid': 64}])
         self.turns.wait_counts(0, 4)

@@ -104,7 +104,7 @@ class Machine:
         process = self.processes.get(pod['metadata']['uid'])
         if not process:
             return None
-        port = int(process.wait_log(r'metrics.* port=(\d+)').group(1))
+        port = process.port()
         with urllib.request.urlopen(f'http://127.0.0.1:{port}/metrics', timeout=DEADLINE) as response:
             return response.read().decode()
 

@@ -190,6 +190,17 @@ def test_what_comes_later_is_prepared_while_the_tests_run(project):
     assert (project.folder / 'linted').read_text(encoding='utf-8') == 'read\n'  # once
 
 
+def test_the_sanitizers_build_is_made_beside_the_first_build(project):
+    """The first build ends only once the other one is made."""
+    project.write('made.sh', '''#!/bin/sh
+case $PWD in */main) for i in $(seq 600); do [ -e ../asan/made ] && break; sleep 0.1; done; [ -e ../asan/made ] || exit 1;; esac
+touch "$1"
+''')
+    project.add('steady', STEADY)
+    project.meson += "custom_target('made', output: 'made', command: [find_program('./made.sh'), '@OUTPUT@'], build_by_default: true)\n"
+    assert project.check('plain', 'asan')[:2] == (0, '2 passed, 0 failed, 0 skipped')
+
+
 def test_each_suite_runs_in_its_builds(project):
     for suite in ['unit', 'both', 'e2e', 'package', 'part-slow']:
         project.add(suite, STEADY, suite=f"'{suite}'")

@@ -70,8 +70,10 @@ static void test_what_is_no_xid_is_named_for_a_warning(void **state UNUSED)
         struct strbuf ignored = STRBUF_INIT;
         struct health_policy policy;
 
-        health_policy_parse(&policy, "68,not-an-int, 67", "-1,1024,1023,99999999999999999999", &ignored);
-        assert_string_equal(ignored.data, "'not-an-int', '-1', '1024', '99999999999999999999'");
+        /* The second number is longer by one than any word that is read. */
+        health_policy_parse(
+                &policy, "68,not-an-int, 67,0000000000000069", "-1,1024,1023,99999999999999999999", &ignored);
+        assert_string_equal(ignored.data, "'not-an-int', '0000000000000069', '-1', '1024', '99999999999999999999'");
         assert_int_equal(health_policy_effect(&policy, 67), XID_IGNORED);
         assert_int_equal(health_policy_effect(&policy, 68), XID_IGNORED);
         assert_int_equal(health_policy_effect(&policy, 1023), XID_UNHEALTHY);
