@@ -13,6 +13,8 @@
 #include "gpu/nvml_pool.h"
 #include "gpu/units.h"
 
+struct listener_event;
+
 struct gpu_known {
         const struct gpu_monitor_options *options; /* without 0 for defaults */
         struct health_policy policy;
@@ -28,6 +30,9 @@ struct gpu_known {
         void (*turn)(struct gpu_known *known);
         /* Reports the units whose health has changed; |all|: all that are unhealthy. */
         void (*report_news)(struct gpu_known *known, bool all);
+        void (*on_event)(struct gpu_known *known, const struct listener_event *event);
+        /* No call can succeed with this library and driver. */
+        void (*on_fatal)(struct gpu_known *known, const char *reason);
 };
 
 /* The group of that GPU; NULL: there is none. |ret_gpu| may be NULL. */

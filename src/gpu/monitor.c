@@ -371,7 +371,7 @@ static void take_reading(struct gpu_monitor *monitor, const struct error *err, s
 
         if (hang)
                 gpu_known_end_hang(&monitor->known, hang);
-        hearing_note_swept(&monitor->hearing);
+        monitor->hearing.must_sweep = false;
         monitor->is_patient = false;
         if (err)
                 monitor_give_up(monitor, err->text);
@@ -424,7 +424,7 @@ static void read_now(struct gpu_monitor *monitor, uint64_t now_ms)
                 .skips = find_skips(monitor),
                 .counts_remaps = monitor->known.policy.counts_remaps,
                 .has_probes =
-                        hearing_must_sweep(&monitor->hearing) || health_policy_has_checks(&monitor->known.policy)};
+                        monitor->hearing.must_sweep || health_policy_has_checks(&monitor->known.policy)};
 
         /* If the kernel does not show its GPUs, a rescan gets NVML's count. */
         if (monitor->recount_at_ms <= now_ms || (monitor->owes_answer && !monitor->gpus.known) ||
@@ -492,8 +492,9 @@ static void wait_for_due(struct gpu_monitor *monitor)
         const uint64_t now_ms = gpu_call_now_ms();
         uint64_t due_ms = MIN(trials_due_ms(&monitor->trials), sampler_due_ms(&monitor->sampler));
 
+        due_ms = MIN(due_ms, hearing_due_ms(&monitor->hearing));
         if (monitor->known.is_open)
-                due_ms = MIN(due_ms, MIN(prober_due_ms(&monitor->prober), hearing_due_ms(&monitor->hearing)));
+                due_ms = MIN(due_ms, prober_due_ms(&monitor->prober));
         due_ms = MIN(due_ms, MIN(answer_due_ms(monitor), overtake_due_ms(monitor)));
         if (!monitor->reading)
                 due_ms = MIN(due_ms, monitor->known.refresh_at_ms);
@@ -506,9 +507,8 @@ static void wait_for_due(struct gpu_monitor *monitor)
 static void ask_due(struct gpu_monitor *monitor, uint64_t now_ms)
 {
         trials_begin_due(&monitor->trials, now_ms);
-        if (!monitor->known.is_open)
-                return;
-        prober_begin_due(&monitor->prober, now_ms);
+        if (monitor->known.is_open)
+                prober_begin_due(&monitor->prober, now_ms);
         hearing_begin_due(&monitor->hearing, now_ms);
 }
 
@@ -562,9 +562,9 @@ static void handle_xid(struct gpu_monitor *monitor, struct unit_group *group, co
         }
 }
 
-static void on_event(const struct listener_event *event, void *data)
+static void on_event(struct gpu_known *known, const struct listener_event *event)
 {
-        struct gpu_monitor *monitor = data;
+        struct gpu_monitor *monitor = container_of(known, struct gpu_monitor, known);
         struct unit_group *group = gpu_known_find_group(&monitor->known, event->uuid, NULL);
 
         if (event->type == NVML_EVENT_TYPE_MIG_CONFIG_CHANGE || !group)
@@ -577,12 +577,10 @@ static void on_event(const struct listener_event *event, void *data)
         turn(&monitor->known);
 }
 
-static void on_fatal(const char *reason, void *data)
+static void on_fatal(struct gpu_known *known, const char *reason)
 {
-        struct gpu_monitor *monitor = data;
-
-        monitor_give_up(monitor, reason);
-        turn(&monitor->known);
+        monitor_give_up(container_of(known, struct gpu_monitor, known), reason);
+        turn(known);
 }
 
 /* ---- for its owner ---- */
@@ -634,7 +632,7 @@ void gpu_monitor_set_policy(struct gpu_monitor *monitor, const struct health_pol
 
 uint64_t gpu_monitor_failed_waits(const struct gpu_monitor *monitor)
 {
-        return hearing_failed_waits(&monitor->hearing);
+        return monitor->hearing.failed_waits;
 }
 
 size_t gpu_monitor_hangs(const struct gpu_monitor *monitor, struct gpu_hang ret[GPU_MONITOR_MAX_HANGS])
@@ -684,7 +682,6 @@ void gpu_monitor_close(struct gpu_monitor *monitor, void (*closed)(void *data), 
         monitor->closed_data = data;
         monitor->uevents = uevent_watch_close(monitor->uevents);
         close_all(monitor);
-        hearing_close(&monitor->hearing);
         monitor->known.pool = nvml_pool_close(monitor->known.pool);
         uv_close((uv_handle_t *)&monitor->timer, on_monitor_closed);
 }
@@ -731,7 +728,9 @@ static void monitor_init_objects(struct gpu_monitor *monitor)
         monitor->known.options = &monitor->options;
         monitor->known.turn = turn;
         monitor->known.report_news = monitor_report_news;
-        monitor->sampler.known = &monitor->known;
+        monitor->known.on_event = on_event;
+        monitor->known.on_fatal = on_fatal;
+        sampler_init(&monitor->sampler, &monitor->known);
         trials_init(&monitor->trials, &monitor->known);
         prober_init(&monitor->prober, &monitor->known, &monitor->hearing);
 }
@@ -759,8 +758,7 @@ struct gpu_monitor *gpu_monitor_new(uv_loop_t *loop, const struct gpu_monitor_op
                 /* Opening NVML costs more than a reading. */
                 .idle_ms = options->sample_ms ? options->sample_ms + WORKER_IDLE_MS : 0,
                 .on_hang = on_pool_hang});
-        hearing_init(&monitor->hearing, &monitor->known,
-                &(struct hearing_options){.loop = loop, .on_event = on_event, .on_fatal = on_fatal, .data = monitor});
+        hearing_init(&monitor->hearing, &monitor->known, loop);
         if (uevent_watch_new(&monitor->uevents, loop, on_uevent, monitor, &ignored) < 0)
                 monitor->uevents = NULL; /* not allowed here: each refresh compares instead */
         turn(&monitor->known);
