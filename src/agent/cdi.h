@@ -7,7 +7,7 @@
 
 #include "agent/generation.h"
 #include "agent/retry.h"
-#include "base/complaint.h"
+#include "base/log.h"
 #include "base/io/dirwatch.h"
 
 struct agent_cdi_options {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "agent/modules.h"
-#include "base/complaint.h"
+#include "base/log.h"
 #include "config/config.h"
 #include "plan/plan.h"
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/plans.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "node/dra/driver.h"
 #include "node/kubelet/plugins.h"
@@ -22,7 +23,7 @@ char *agent_gpus_find_problem(const struct agent *agent)
         size_t n_hangs = gpu_monitor_hangs(agent->monitor, hangs);
 
         if (n_hangs > 0)
-                return node_hangs_explain(hangs, n_hangs, gpu_call_now_ms());
+                return node_hangs_explain(hangs, n_hangs, clock_now_ms());
         if (agent->gpus->no_events.text[0])
                 return xstrdup(agent->gpus->no_events.text);
         /* In a rolling update the old agent is ended when this one is ready. */

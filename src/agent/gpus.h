@@ -2,7 +2,7 @@
 #pragma once
 
 #include "agent/modules.h"
-#include "base/complaint.h"
+#include "base/log.h"
 #include "gpu/monitor.h"
 
 /* Zeroed at first. */

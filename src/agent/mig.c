@@ -7,7 +7,7 @@
 #include "agent/evict.h"
 #include "agent/undecided.h"
 #include "base/log.h"
-#include "base/names.h"
+#include "base/strbuf.h"
 #include "base/io/worker.h"
 #include "node/ledger/claims.h"
 #include "mig/run.h"

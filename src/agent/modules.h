@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <uv.h>
 
-#include "gpu/unit_health.h"
+#include "gpu/units.h"
 
 struct agent {
         uv_loop_t loop;

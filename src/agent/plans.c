@@ -8,7 +8,7 @@
 #include "agent/labels.h"
 #include "agent/mig.h"
 #include "agent/rollout.h"
-#include "base/exit_status.h"
+#include "base/error.h"
 #include "base/log.h"
 #include "node/config/nodeconfig.h"
 #include "node/dra/driver.h"

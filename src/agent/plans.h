@@ -10,7 +10,7 @@
 #include "agent/generation.h"
 #include "agent/modules.h"
 #include "agent/retry.h"
-#include "base/complaint.h"
+#include "base/log.h"
 #include "gpu/monitor.h"
 
 struct agent_plans {

@@ -9,7 +9,7 @@
 #include "agent/mig.h"
 #include "agent/plans.h"
 #include "agent/rollout.h"
-#include "base/exit_status.h"
+#include "base/error.h"
 #include "base/log.h"
 #include "node/config/nodeconfig.h"
 #include "node/dra/driver.h"

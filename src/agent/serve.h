@@ -5,7 +5,7 @@
 #pragma once
 
 #include "agent/modules.h"
-#include "base/complaint.h"
+#include "base/log.h"
 #include "base/io/keeper.h"
 
 struct agent_serving {

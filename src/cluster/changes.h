@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-#include "base/io/deferred.h"
+#include "base/io/loop.h"
 
 struct cluster_changes {
         uint64_t version;       /* of the view; grows with each change */

@@ -10,9 +10,9 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "base/backoff.h"
+#include "base/clock.h"
 #include "base/list.h"
-#include "base/io/closing.h"
+#include "base/io/loop.h"
 #include "net/kube/client.h"
 
 struct poll;

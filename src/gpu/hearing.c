@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+
 #define PROCESS_NAME "gpu-events"
 #define OVERLAP_MS UINT64_C(300)
 #define SLOW_MS UINT64_C(500)    /* a call about one GPU holds up the registration of all */
@@ -21,10 +23,10 @@ struct hearing_process {
         struct worker_request request;
         struct hearing *hearing;
         struct strbuf question;
-        bool has_all;          /* it registers all GPUs of the driver, before it is known which there are */
-        uint64_t look_at_ms;   /* when to see what it is in, if it has not registered by then */
-        struct call_info slow; /* the call in which it was left alone */
-        struct list link;      /* then, in |slow| */
+        bool has_all;            /* it registers all GPUs of the driver, before it is known which there are */
+        uint64_t look_at_ms;     /* when to see what it is in, if it has not registered by then */
+        struct worker_call slow; /* the call in which it was left alone */
+        struct list link;        /* then, in |slow| */
 };
 
 static const struct listener_gpu *find_registered(const struct hearing *hearing, const char *uuid)
@@ -35,10 +37,10 @@ static const struct listener_gpu *find_registered(const struct hearing *hearing,
         return NULL;
 }
 
-static bool is_slow(const struct hearing *hearing, const char *uuid)
+static bool is_left_alone(const struct hearing *hearing, const char *uuid)
 {
         LIST_FOR_EACH(link, &hearing->slow)
-                if (strcmp(container_of(link, struct hearing_process, link)->slow.gpu, uuid) == 0)
+                if (strcmp(container_of(link, struct hearing_process, link)->slow.name, uuid) == 0)
                         return true;
         return false;
 }
@@ -85,14 +87,14 @@ static void take_over(struct hearing *hearing, struct hearing_process *process)
                 hearing->next = NULL;
         hearing->old = hearing->now;
         hearing->now = process;
-        hearing->overlap_until_ms = gpu_call_now_ms() + OVERLAP_MS;
+        hearing->overlap_until_ms = clock_now_ms() + OVERLAP_MS;
 }
 
 static void on_hearing_news(struct worker_request *request, const void *bytes, size_t size);
 static void on_hearing_done(struct worker_request *request, const struct error *err, const void *bytes, size_t size);
 
 /* |wanted->n_gpus| 0: all. */
-static void begin_process(struct hearing *hearing, struct listener_wanted *wanted)
+static void hearing_begin_process(struct hearing *hearing, struct listener_wanted *wanted)
 {
         struct hearing_process *process = xcalloc(1, sizeof(*process));
         struct pack pack;
@@ -101,7 +103,7 @@ static void begin_process(struct hearing *hearing, struct listener_wanted *wante
         *process = (struct hearing_process){.hearing = hearing,
                 .question = STRBUF_INIT,
                 .has_all = wanted->n_gpus == 0,
-                .look_at_ms = gpu_call_now_ms() + SLOW_MS};
+                .look_at_ms = clock_now_ms() + SLOW_MS};
         list_init(&process->link);
         pack = pack_writer(&process->question);
         listener_pack(&pack, wanted);
@@ -123,8 +125,8 @@ static bool can_be_registered(const struct hearing *hearing, size_t position)
         const struct unit_group *group = &hearing->known->units.groups[position];
         const struct gpu *gpu = &hearing->known->inventory->gpus[position];
 
-        return !gpu->failure && !is_slow(hearing, gpu->uuid) && !(group->fails && group->units[0].health.unhealthy) &&
-               !gpu_known_find_hang(hearing->known, gpu);
+        return !gpu->failure && !is_left_alone(hearing, gpu->uuid) &&
+               !(group->fails && group->units[0].health.unhealthy) && !gpu_known_find_hang(hearing->known, gpu);
 }
 
 static void register_gpus(struct hearing *hearing)
@@ -135,7 +137,7 @@ static void register_gpus(struct hearing *hearing)
         /* A process that waits and can neither return nor be ended: another one would be left behind as well. */
         if (worker_find_left(CALL_TO_WAIT, "", NULL)) {
                 hearing->must_register = true;
-                hearing->register_at_ms = gpu_call_now_ms() + REGISTER_AGAIN_MS;
+                hearing->register_at_ms = clock_now_ms() + REGISTER_AGAIN_MS;
                 return;
         }
         wanted.gpus = xcalloc(inventory->n_gpus, sizeof(*wanted.gpus));
@@ -148,9 +150,9 @@ static void register_gpus(struct hearing *hearing)
                 snprintf(wanted.gpus[wanted.n_gpus++].uuid, sizeof(wanted.gpus->uuid), "%s", gpu->uuid);
         }
         hearing->must_register = false;
-        hearing->registered_ms = gpu_call_now_ms();
+        hearing->registered_ms = clock_now_ms();
         if (wanted.n_gpus)
-                begin_process(hearing, &wanted);
+                hearing_begin_process(hearing, &wanted);
         else
                 end_processes(hearing);
         free(wanted.gpus);
@@ -187,15 +189,12 @@ static bool can_others_be_registered(const struct hearing *hearing, const char *
 /* A GPU that holds up the registration keeps its process, in which it may answer yet. */
 static void leave_slow(struct hearing *hearing, uint64_t now_ms)
 {
-        struct call_info call;
-        struct worker_call step;
+        struct worker_call call = worker_current_call(hearing->next->worker);
 
         hearing->next->look_at_ms = now_ms + LOOK_MS;
-        step = worker_current_call(hearing->next->worker);
-        call = gpu_call_of_worker(&step);
         hang_name_gpu(&call, hearing->known->inventory);
         if (!*call.call || call.subject != CALL_ON_GPU || call.since_ms + SLOW_MS > now_ms ||
-                !can_others_be_registered(hearing, call.gpu))
+                !can_others_be_registered(hearing, call.name))
                 return;
         hearing->next->slow = call;
         list_append(&hearing->slow, &TAKE_PTR(hearing->next)->link);
@@ -208,8 +207,7 @@ static void fail_group(struct hearing *hearing, struct unit_group *group, const 
         if (!health_policy_has_checks(&hearing->known->policy))
                 return;
         for (size_t i = 0; i < group->n_units; i++)
-                if (!group->units[i].health.unhealthy &&
-                        health_fail(&group->units[i].health, reason, gpu_call_now_ms()))
+                if (!group->units[i].health.unhealthy && health_fail(&group->units[i].health, reason, clock_now_ms()))
                         group->units[i].is_news = true;
 }
 
@@ -239,7 +237,7 @@ bool hearing_find_problem(struct hearing *hearing, const char *uuid, bool is_for
         if (gpu && hearing->events_lost && gpu->state == EVENTS_ARRIVE) {
                 *ret = hearing->problem;
         } else if (!is_forced) {
-                if ((!gpu || gpu->state == EVENTS_FAIL) && !hearing->next && !is_slow(hearing, uuid))
+                if ((!gpu || gpu->state == EVENTS_FAIL) && !hearing->next && !is_left_alone(hearing, uuid))
                         hearing->must_register = true;
                 if (!gpu)
                         return false;
@@ -319,7 +317,7 @@ static void note_failing(struct hearing *hearing, const char *reason, uint64_t l
 static void note_failure(struct hearing *hearing, const struct listener_failure *failure)
 {
         struct gpu_known *known = hearing->known;
-        const uint64_t now_ms = gpu_call_now_ms();
+        const uint64_t now_ms = clock_now_ms();
 
         if (failure->is_fatal) {
                 known->on_fatal(known, failure->reason);
@@ -406,14 +404,14 @@ static void on_hearing_news(struct worker_request *request, const void *bytes, s
 static void register_later(struct hearing *hearing)
 {
         hearing->must_register = true;
-        hearing->register_at_ms = MAX(gpu_call_now_ms(), hearing->registered_ms + REGISTER_AGAIN_MS);
+        hearing->register_at_ms = MAX(clock_now_ms(), hearing->registered_ms + REGISTER_AGAIN_MS);
 }
 
 static void on_hearing_done(
         struct worker_request *request, const struct error *err, const void *bytes UNUSED, size_t size)
 {
         struct hearing_process *process = container_of(request, struct hearing_process, request);
-        const struct call_info call = gpu_call_of_worker(&request->lost);
+        const struct worker_call call = request->lost;
         struct hearing *hearing = process->hearing;
         struct gpu_known *known = hearing->known;
         const bool is_needed = process == hearing->now || process == hearing->next;
@@ -432,7 +430,7 @@ static void on_hearing_done(
         if (is_needed)
                 register_later(hearing);
         if (gpu_known_note_lost(known, &call, err)) {
-                const struct hang *hang = hangs_find(&known->hangs, call.subject, call.index, call.gpu);
+                const struct hang *hang = hangs_find(&known->hangs, call.subject, call.index, call.name);
 
                 if (is_needed && hang && call.subject != CALL_ON_GPU)
                         hearing->register_at_ms = hang->at_ms; /* others are left out, and need not wait */
@@ -474,7 +472,7 @@ void hearing_init(struct hearing *hearing, struct gpu_known *known, uv_loop_t *l
 {
         *hearing = (struct hearing){.known = known, .loop = loop};
         list_init(&hearing->slow);
-        begin_process(hearing, &(struct listener_wanted){.n_gpus = 0});
+        hearing_begin_process(hearing, &(struct listener_wanted){.n_gpus = 0});
 }
 
 bool hearing_has_ended(const struct hearing *hearing)

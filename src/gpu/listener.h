@@ -1,6 +1,6 @@
 /*
  * A process (base/io/worker.h) that registers for the events of GPUs and waits for nothing else, so that an event is
- * reported at once, even while other calls hang. gpu/hearing.h begins such processes and hears their news; this is what
+ * reported at once, even while other calls hang. gpu/hearing.h begins such processes and reads their news; this is what
  * runs in one.
  *
  * One lost GPU in a set of events makes each wait for it fail, so the caller leaves lost GPUs out. The listener does
@@ -9,7 +9,7 @@
 #pragma once
 
 #include "base/pack.h"
-#include "gpu/call.h"
+#include "gpu/hangs.h"
 #include "gpu/nvml_abi.h"
 
 /* Events that say when to probe a GPU: it has a problem. */

@@ -2,7 +2,7 @@
 
 #include <stdbool.h>
 
-#include "base/names.h"
+#include "base/strbuf.h"
 #include "gpu/process_list.h"
 
 #define USERS_MAX 64U /* that are listed of one kind */

@@ -1,7 +1,7 @@
 /* Texts about what waits. */
 #include <string.h>
 
-#include "base/names.h"
+#include "base/strbuf.h"
 #include "plan/rollout_state.h"
 
 /* Number of holders in one line; kubelet lists all of them. */

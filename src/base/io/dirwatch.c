@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
-#include "base/io/deferred.h"
+#include "base/io/loop.h"
 
 #define MISSING_POLL_MS UINT64_C(1000)
 /*

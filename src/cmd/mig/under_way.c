@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/boot_id.h"
+#include "base/proc.h"
 #include "cmd/mig/reset.h"
 
 static int reset(const char *const *uuids, size_t n_uuids, void *data, struct error *err)

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/io/lock.h"
-#include "base/io/signals.h"
+#include "base/io/loop.h"
 #include "mps/supervisor/listener.h"
 #include "mps/supervisor/supervisor.h"
 

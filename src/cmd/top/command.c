@@ -12,6 +12,7 @@
 #include <uv.h>
 
 #include "base/text.h"
+#include "base/clock.h"
 #include "cmd/cli/command.h"
 #include "cmd/commands.h"
 #include "cmd/top/screen.h"
@@ -134,11 +135,6 @@ struct look {
         uint64_t at_ms;
 };
 
-static uint64_t top_now_ms(void)
-{
-        return uv_hrtime() / 1000000;
-}
-
 static void look_again(struct look *look, const struct option_set *set, const struct top_wish *wish)
 {
         struct arena arena = ARENA_INIT;
@@ -153,7 +149,7 @@ static void look_again(struct look *look, const struct option_set *set, const st
                 look->page = page;
                 look->has_page = true;
         }
-        look->at_ms = top_now_ms();
+        look->at_ms = clock_now_ms();
 }
 
 static void draw(const struct top_screen *screen, struct top_view *view, const struct look *look)
@@ -178,12 +174,12 @@ static void watch(const struct top_screen *screen, const struct option_set *set,
         top_view_init(&view, wish);
         view.wants_page = true;
         while (!view.is_over) {
-                uint64_t passed_ms = top_now_ms() - look.at_ms;
+                uint64_t passed_ms = clock_now_ms() - look.at_ms;
 
                 if (view.wants_page || passed_ms >= interval_ms) {
                         look_again(&look, set, &view.wish);
                         view.wants_page = false;
-                        passed_ms = top_now_ms() - look.at_ms;
+                        passed_ms = clock_now_ms() - look.at_ms;
                 }
                 draw(screen, &view, &look);
                 top_view_key(

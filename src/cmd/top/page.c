@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "cmd/top/top.h"
 #include "gpu/apart.h"
-#include "gpu/call.h"
+#include "gpu/hangs.h"
 #include "gpu/nvml_read.h"
 
 /* ---- from the agent: one GET of /node, blocking, since a command has nothing else to do ---- */
@@ -146,7 +146,7 @@ static int read_page(const void *data, struct strbuf *answer, struct error *err)
         _free_ char *page = NULL;
 
         if (nvml_open(&nvml, local->library, local->driver_root, err) < 0 ||
-                nvml_read(&inventory, nvml, &paths, err) < 0)
+                nvml_read(&inventory, nvml, &paths, NULL, err) < 0)
                 return -1;
         samples = gpu_samples_new();
         for (size_t i = 0; i < inventory->n_gpus; i++) {

@@ -10,7 +10,7 @@
 
 #include <uv.h>
 
-#include "base/io/closing.h"
+#include "base/io/loop.h"
 #include "mps/supervisor/peer.h"
 
 struct daemon_peers {

@@ -15,7 +15,7 @@
 #include "base/file.h"
 #include "base/strbuf.h"
 #include "base/text.h"
-#include "base/io/cgroup.h"
+#include "base/proc.h"
 #include "mps/supervisor/process.h"
 
 #define STAT_MAX ((size_t)4096)

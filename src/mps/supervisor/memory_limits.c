@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "gpu/call.h"
+#include "gpu/hangs.h"
 
 #define CGROUPS "/sys/fs/cgroup"
 #define WORKS_MAX ((size_t)64) /* with so many limits, or so long a question, a request is full */

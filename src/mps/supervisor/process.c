@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "base/strbuf.h"
 #include "base/text.h"
-#include "base/io/cgroup.h"
+#include "base/proc.h"
 
 /* ---- /proc ---- */
 

@@ -2,9 +2,10 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "gpu/call.h"
+#include "gpu/hangs.h"
 #include "gpu/process_list.h"
 
 #define PROCESSES_MAX 4096U
@@ -127,7 +128,7 @@ static int serve_usage(struct nvml_serving *serving, struct pack *question, stru
 
 static int64_t usage_now_ms(void)
 {
-        return (int64_t)gpu_call_now_ms();
+        return (int64_t)clock_now_ms();
 }
 
 uint64_t mps_usages_memory(const struct mps_usages *usages, const char *uuid, pid_t pid)

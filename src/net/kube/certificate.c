@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/base64.h"
+#include "base/text.h"
 #include "base/macro.h"
 
 #define BEGIN "-----BEGIN CERTIFICATE-----"

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/list.h"
 #include "base/strbuf.h"
-#include "base/io/closing.h"
+#include "base/io/loop.h"
 #include "net/kube/body.h"
 #include "net/kube/edit.h"
 #include "net/kube/object.h"

@@ -1,7 +1,7 @@
 #include "net/kube/event_tries.h"
 
 #include "base/macro.h"
-#include "base/backoff.h"
+#include "base/clock.h"
 
 static uint64_t wait_after(const struct event_server *server, unsigned int failures, uint64_t asked_ms, uint32_t random)
 {

@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-#include "base/base64.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "net/kube/exec_plugin.h"

@@ -12,7 +12,7 @@
 
 #include "base/list.h"
 #include "base/strbuf.h"
-#include "base/io/closing.h"
+#include "base/io/loop.h"
 #include "net/kube/client.h"
 #include "net/kube/easy.h"
 #include "net/kube/library.h"

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/complaint.h"
+#include "base/log.h"
 #include "node/config/choice.h"
 #include "node/config/nodeconfig.h"
 #include "node/config/record.h"

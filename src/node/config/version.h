@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/sha256.h"
+#include "base/hash.h"
 #include "base/strbuf.h"
 
 struct config_version {

@@ -20,7 +20,7 @@
 #include "node/cdi/files.h"
 #include "node/dra/layout.h"
 #include "node/dra/prepare.h"
-#include "gpu/unit_health.h"
+#include "gpu/units.h"
 #include "net/kube/client.h"
 #include "node/ledger/ledger.h"
 #include "plan/plan.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/backoff.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "node/dra/api_server.h"
 #include "node/dra/reconcile.h"

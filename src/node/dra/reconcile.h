@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/backoff.h"
+#include "base/clock.h"
 #include "node/dra/layout.h"
 
 enum dra_step { DRA_STEP_NONE, DRA_STEP_DELETE, DRA_STEP_REPLACE, DRA_STEP_CREATE };

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/macro.h"
-#include "base/sha256.h"
+#include "base/hash.h"
 #include "node/dra/slices_device.h"
 #include "net/kube/object.h"
 

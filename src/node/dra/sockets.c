@@ -11,10 +11,11 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "base/io/reach.h"
+#include "base/io/unix_socket.h"
 
 #define FIRST_END "-reg.sock" /* "<driver>[-<instance>]-reg.sock" */
 #define SECOND_BEGIN "dra"    /* "dra[-<instance>].sock" */
@@ -189,10 +190,7 @@ bool dra_sockets_hand_over(const struct dra_sockets *sockets)
 
 static bool is_older(const struct stat *status, int seconds)
 {
-        struct timespec now;
-
-        clock_gettime(CLOCK_REALTIME, &now);
-        return status->st_mtim.tv_sec + seconds <= now.tv_sec;
+        return status->st_mtim.tv_sec + seconds <= clock_unix_us() / 1000000;
 }
 
 static void remove_left(const char *path)

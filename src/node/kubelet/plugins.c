@@ -7,10 +7,11 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/list.h"
 #include "base/log.h"
-#include "base/io/deferred.h"
+#include "base/io/loop.h"
 #include "base/io/lock.h"
 #include "base/io/dirwatch.h"
 #include "node/kubelet/plugin.h"
@@ -353,10 +354,9 @@ static void on_directory_changed(void *data)
 
 static uint64_t make_incarnation(void)
 {
-        struct timespec now;
+        const uint64_t now_us = (uint64_t)clock_unix_us();
 
-        clock_gettime(CLOCK_REALTIME, &now);
-        return ((uint64_t)now.tv_sec << 20) | ((uint64_t)now.tv_nsec >> 10);
+        return now_us / 1000000 << 20 | now_us % 1000000;
 }
 
 int plugins_new(struct plugins **ret, const struct plugins_options *options, struct error *err)

@@ -15,7 +15,7 @@
  */
 #pragma once
 
-#include "base/complaint.h"
+#include "base/log.h"
 #include "base/list.h"
 #include "base/io/dirwatch.h"
 #include "node/ledger/mps_resources.h"

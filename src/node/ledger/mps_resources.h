@@ -13,8 +13,8 @@
  */
 #pragma once
 
-#include "base/complaint.h"
-#include "base/io/closing.h"
+#include "base/log.h"
+#include "base/io/loop.h"
 #include "node/ledger/daemons.h"
 #include "node/ledger/ledger.h"
 

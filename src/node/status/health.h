@@ -2,7 +2,7 @@
  * The health of the node's units: which changes are to be reported, and whether the node can share a GPU. Pure: no
  * clock, no API, no log.
  *
- * Health is read from the agent's table (gpu/unit_health.h) at the end of a turn of the loop: in the turn of an
+ * Health is read from the agent's table (gpu/units.h) at the end of a turn of the loop: in the turn of an
  * inventory the table is complete only then. A unit has changed if its health differs from the end of the turn before.
  * A unit that the inventory does not have is reported when it becomes unhealthy, and never as healthy.
  *
@@ -20,7 +20,7 @@
 
 #include "base/error.h"
 #include "gpu/inventory.h"
-#include "gpu/unit_health.h"
+#include "gpu/units.h"
 #include "plan/plan.h"
 
 struct node_health;
