@@ -41,12 +41,9 @@ struct driver_mark driver_mark_take(const char *library, const char *system_root
         struct driver_mark mark = {0};
         struct stat status;
 
-        if (library && stat(library, &status) == 0) {
-                mark.device = status.st_dev;
-                mark.inode = status.st_ino;
-                mark.size = status.st_size;
-                mark.modified_ns = (int64_t)status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec;
-        }
+        if (library && stat(library, &status) == 0)
+                mark.library = file_mark_of(&status);
+        mark.library.changed = (struct timespec){0}; /* another mode or link does not make it another library */
         if (!driver_change_read_line(module, mark.version, sizeof(mark.version)))
                 (void)driver_change_read_line(proc, mark.version, sizeof(mark.version));
         return mark;
@@ -54,8 +51,7 @@ struct driver_mark driver_mark_take(const char *library, const char *system_root
 
 bool driver_mark_is_same(const struct driver_mark *a, const struct driver_mark *b)
 {
-        return a->device == b->device && a->inode == b->inode && a->size == b->size &&
-               a->modified_ns == b->modified_ns && strcmp(a->version, b->version) == 0;
+        return file_mark_is_same(&a->library, &b->library) && strcmp(a->version, b->version) == 0;
 }
 
 char *driver_library_path(const struct nvml *nvml)

@@ -11,16 +11,15 @@
 #include <uv.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "gpu/nvml.h"
 
 /*
  * Identifies the installed driver. Two values differ if the library's file or the kernel's driver is a different one.
  */
 struct driver_mark {
-        dev_t device; /* of the library's file, after following symbolic links */
-        ino_t inode;  /* 0: the file does not exist */
-        off_t size;
-        int64_t modified_ns;
+        struct file_mark
+                library;  /* the library's file, after following symbolic links, without the time of |changed| */
         char version[64]; /* version of the driver in the kernel; "": there is none, or it cannot be read */
 };
 

@@ -71,7 +71,7 @@ int nvml_serving_open(struct nvml_serving *serving, const struct nvml **ret, str
                 }
                 if (nvml_open(&serving->nvml, serving->library, serving->driver_root, err) < 0)
                         return -1;
-                if (serving->system_root && serving->mark.inode == 0)
+                if (serving->system_root && serving->mark.library.inode == 0)
                         serving->mark = nvml_serving_mark(serving);
         }
         *ret = serving->nvml;
