@@ -176,8 +176,7 @@ static void test_a_gpu_that_hangs_while_it_is_registered_costs_the_others_no_eve
         options.refresh_ms = 0;
         start_with(fixture, THREE("", ", delays: {nvmlDeviceRegisterEvents: 600s}", ""), &options);
         expect(fixture, 0, "inventory 3");
-        scenario_write(
-                THREE("", ", delays: {nvmlDeviceRegisterEvents: 600s}", "") "events: [{gpu: 2, xid: 95}]\n");
+        scenario_write(THREE("", ", delays: {nvmlDeviceRegisterEvents: 600s}", "") "events: [{gpu: 2, xid: 95}]\n");
         expect(fixture, 1, "- " C " Xid 95");
         expect_not(fixture, 0, "hangs");
         expect_not(fixture, 0, "- " B);
@@ -192,12 +191,11 @@ static void test_a_gpu_that_is_slow_to_be_registered_reports_its_events(void **s
         options.refresh_ms = 0;
         start_with(fixture, THREE("", ", delays: {nvmlDeviceRegisterEvents: 1500ms}", ""), &options);
         expect(fixture, 0, "inventory 3");
-        scenario_write(
-                THREE("", ", delays: {nvmlDeviceRegisterEvents: 1500ms}", "") "events: [{gpu: 2, xid: 95}]\n");
+        scenario_write(THREE("", ", delays: {nvmlDeviceRegisterEvents: 1500ms}", "") "events: [{gpu: 2, xid: 95}]\n");
         expect(fixture, 1, "- " C " Xid 95");
         run_for(fixture, 2000);
-        scenario_write(THREE("", ", delays: {nvmlDeviceRegisterEvents: 1500ms}", "")
-                        "events: [{gpu: 2, xid: 95}, {gpu: 1, xid: 48}]\n");
+        scenario_write(THREE("", ", delays: {nvmlDeviceRegisterEvents: 1500ms}",
+                "") "events: [{gpu: 2, xid: 95}, {gpu: 1, xid: 48}]\n");
         expect(fixture, 1, "- " B " Xid 48");
         expect_not(fixture, 0, "hangs");
 }
