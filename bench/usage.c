@@ -16,7 +16,7 @@
 #define ALL (GPUS * SHARES)
 #define TIMES 200U
 
-struct names {
+struct bench_names {
         char gpus[GPUS][48];
         char indices[GPUS][4];
         char pods[ALL][40];
@@ -34,7 +34,7 @@ struct names {
         struct mps_faults faults;
 };
 
-static void make_names(struct names *names)
+static void make_names(struct bench_names *names)
 {
         for (unsigned int i = 0; i < GPUS; i++) {
                 snprintf(names->gpus[i], sizeof(names->gpus[i]), "GPU-%08x-1111-2222-3333-444444444444", i);
@@ -58,7 +58,7 @@ static void make_names(struct names *names)
 }
 
 /* A node that has these GPUs, each with an MPS daemon. */
-static void make_node(struct names *names)
+static void make_node(struct bench_names *names)
 {
         for (unsigned int i = 0; i < GPUS; i++) {
                 names->units[i] = (struct unit){.uuid = names->gpus[i],
@@ -87,7 +87,7 @@ static void make_node(struct names *names)
 }
 
 /* Of time-sliced shares the pod and its replica are known. */
-static void make_time_sliced(struct names *names)
+static void make_time_sliced(struct bench_names *names)
 {
         for (unsigned int i = 0; i < ALL; i++)
                 names->owners[i] = (struct usage_owner){.unit = names->gpus[i % GPUS],
@@ -105,7 +105,7 @@ static void make_time_sliced(struct names *names)
 
 /* |n_processes| in turn on the GPUs, each of a pod of its own. */
 static struct gpu_samples *make_samples(
-        const struct names *names, unsigned int n_processes, bool is_mps, uint64_t at_ms)
+        const struct bench_names *names, unsigned int n_processes, bool is_mps, uint64_t at_ms)
 {
         struct gpu_samples *samples = gpu_samples_new();
 
@@ -133,7 +133,7 @@ static struct gpu_samples *make_samples(
         return samples;
 }
 
-static void measure_rounds(const struct names *names, unsigned int n_processes, const char *name)
+static void measure_rounds(const struct bench_names *names, unsigned int n_processes, const char *name)
 {
         struct figure figure = {.name = name, .unit = "us"};
         struct usage *usage = usage_new();
@@ -150,7 +150,7 @@ static void measure_rounds(const struct names *names, unsigned int n_processes, 
         free(figure.samples);
 }
 
-static char *write_page(const struct usage *usage, const struct names *names)
+static char *write_page(const struct usage *usage, const struct bench_names *names)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct node_usage_view view = {.samples = usage_samples(usage), .inventory = &names->inventory};
@@ -170,7 +170,7 @@ static char *write_page(const struct usage *usage, const struct names *names)
 }
 
 /* Of all shares, each with a process. */
-static void measure_page(const struct names *names, bool is_mps, const char *name, const char *size_name)
+static void measure_page(const struct bench_names *names, bool is_mps, const char *name, const char *size_name)
 {
         struct figure figure = {.name = name, .unit = "ms"};
         struct usage *usage = usage_new();
@@ -193,7 +193,8 @@ static void measure_page(const struct names *names, bool is_mps, const char *nam
 }
 
 /* GET /node, without its HTTP. */
-static void measure_node_page(const struct names *names, bool has_history, const char *name, const char *size_name)
+static void measure_node_page(
+        const struct bench_names *names, bool has_history, const char *name, const char *size_name)
 {
         struct figure figure = {.name = name, .unit = "ms"};
         struct usage *usage = usage_new();
@@ -224,7 +225,7 @@ static void measure_node_page(const struct names *names, bool has_history, const
         free(figure.samples);
 }
 
-static void measure_memory(const struct names *names)
+static void measure_memory(const struct bench_names *names)
 {
         const size_t before = mallinfo2().uordblks;
         struct usage *usage = usage_new();
@@ -237,7 +238,7 @@ static void measure_memory(const struct names *names)
 
 int main(void)
 {
-        struct names *names = xcalloc(1, sizeof(*names));
+        struct bench_names *names = xcalloc(1, sizeof(*names));
 
         make_names(names);
         measure_memory(names);

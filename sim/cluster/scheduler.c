@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "sim/cluster/cluster.h"
 
 /* Device classes, each for devices of one type. */

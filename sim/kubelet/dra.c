@@ -6,6 +6,7 @@
 #include <dra.pb-c.h>
 #include <pluginregistration.pb-c.h>
 
+#include "base/file.h"
 #include "base/io/dirwatch.h"
 #include "sim/kubelet/dra_health.h"
 #include "sim/kubelet/internal.h"
@@ -20,7 +21,7 @@ struct instance {
         struct list link;
         uv_loop_t *loop;
         char *path;
-        struct file_identity identity;
+        struct file_mark identity;
         struct rpc_client *client; /* while the driver is being registered */
         char *driver;              /* NULL: the driver has not answered yet */
         char *endpoint;
@@ -119,7 +120,7 @@ static void on_info_ended(struct rpc_call *call UNUSED, enum rpc_status status, 
                 rpc_client_close(TAKE_PTR(instance->client));
 }
 
-static void add_instance(struct kubelet_dra *dra, const char *path, const struct file_identity *identity)
+static void add_instance(struct kubelet_dra *dra, const char *path, const struct file_mark *identity)
 {
         static const struct rpc_handlers handlers = {.message = on_info, .ended = on_info_ended};
         struct instance *instance = xcalloc(1, sizeof(*instance));
@@ -152,9 +153,9 @@ static struct instance *instance_of(const struct kubelet_dra *dra, const char *p
 /* True: the socket was replaced or removed, or its driver did not answer and may answer now. */
 static bool is_outdated(const struct instance *instance)
 {
-        const struct file_identity now = file_identity_of(instance->path);
+        const struct file_mark now = file_mark_at(instance->path);
 
-        return !file_identity_is_same(&now, &instance->identity) || (!instance->client && !instance->is_registered);
+        return !file_mark_is_same(&now, &instance->identity) || (!instance->client && !instance->is_registered);
 }
 
 static void drop_outdated(struct kubelet_dra *dra)
@@ -227,11 +228,11 @@ static void scan_registry(void *data)
         drop_outdated(dra);
         while (folder && (entry = readdir(folder))) {
                 _free_ char *path = xasprintf("%s/%s", dra->registry, entry->d_name);
-                const struct file_identity identity = file_identity_of(path);
+                const struct file_mark identity = file_mark_at(path);
                 size_t length = strlen(entry->d_name);
 
                 if (length > strlen(SUFFIX) && strcmp(entry->d_name + length - strlen(SUFFIX), SUFFIX) == 0 &&
-                        file_identity_exists(&identity) && !instance_of(dra, path))
+                        file_mark_exists(&identity) && !instance_of(dra, path))
                         add_instance(dra, path, &identity);
         }
         if (folder)

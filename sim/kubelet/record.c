@@ -6,7 +6,7 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "base/base64.h"
+#include "base/text.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "sim/kubelet/internal.h"

@@ -16,7 +16,7 @@
 
 #include "base/io/keeper.h"
 #include "config/option.h"
-#include "gpu/unit_health.h"
+#include "gpu/units.h"
 
 struct agent {
         uv_loop_t loop;

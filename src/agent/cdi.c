@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/exit_status.h"
+#include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "gpu/monitor.h"

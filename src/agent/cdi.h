@@ -10,7 +10,7 @@
 #include "agent/generation.h"
 #include "agent/agent.h"
 #include "agent/retry.h"
-#include "base/complaint.h"
+#include "base/log.h"
 #include "base/io/dirwatch.h"
 
 struct agent_cdi {

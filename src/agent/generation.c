@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "node/cdi/cdi.h"
-#include "gpu/nodes.h"
+#include "gpu/platform.h"
 
 static int check_imex(
         const struct config *config, const struct inventory *inventory, enum log_level warnings, struct error *err)

@@ -375,7 +375,7 @@ static void put_violations(struct exposition *to, const struct agent_metrics *me
 
 /* ---- calls into NVML that hang ---- */
 
-static bool is_same_series(const struct call_info *a, const struct call_info *b)
+static bool is_same_series(const struct worker_call *a, const struct worker_call *b)
 {
         return strcmp(a->call, b->call) == 0 && a->subject == b->subject &&
                (a->subject != CALL_ON_GPU || a->index == b->index);
@@ -384,10 +384,10 @@ static bool is_same_series(const struct call_info *a, const struct call_info *b)
 /* Two threads may hang in the same call. A series may have only one sample: the longest hang. */
 static bool is_longest(const struct gpu_hang *hangs, size_t n_hangs, size_t position)
 {
-        const struct call_info *own = &hangs[position].call;
+        const struct worker_call *own = &hangs[position].call;
 
         for (size_t i = 0; i < n_hangs; i++) {
-                const struct call_info *other = &hangs[i].call;
+                const struct worker_call *other = &hangs[i].call;
 
                 if (i != position && is_same_series(own, other) &&
                         (other->since_ms < own->since_ms || (other->since_ms == own->since_ms && i < position)))
@@ -403,14 +403,14 @@ static void put_hangs(struct exposition *to, const struct agent_metrics *metrics
         exposition_family(to, "warpshare_nvml_call_hanging_seconds", EXPOSITION_GAUGE,
                 "How long a call into NVML has not returned, in seconds; only for calls of 10 s and more.");
         for (size_t i = 0; i < metrics->n_hangs; i++) {
-                const struct call_info *call = &hangs[i].call;
+                const struct worker_call *call = &hangs[i].call;
                 bool has_gpu = call->subject == CALL_ON_GPU;
                 char index[16];
 
                 snprintf(index, sizeof(index), "%u", call->index);
                 if (is_longest(hangs, metrics->n_hangs, i))
                         exposition_sample(to,
-                                EXPOSITION_LABELS({"call", call->call}, {"gpu", call->gpu[0] ? call->gpu : NULL},
+                                EXPOSITION_LABELS({"call", call->call}, {"gpu", call->name[0] ? call->name : NULL},
                                         {"index", has_gpu ? index : NULL}),
                                 (double)hang_seconds(call, metrics->now_ms));
         }

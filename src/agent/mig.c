@@ -8,7 +8,7 @@
 #include "agent/plans.h"
 #include "agent/undecided.h"
 #include "base/log.h"
-#include "base/names.h"
+#include "base/strbuf.h"
 #include "base/io/worker.h"
 #include "node/dra/driver.h"
 #include "node/ledger/claims.h"

@@ -5,6 +5,7 @@
 #include "agent/metrics.h"
 #include "agent/plans.h"
 #include "agent/serve.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "net/kube/access.h"
 #include "net/metrics/http.h"
@@ -72,7 +73,7 @@ static char *page_write_metrics(void *data)
         metrics.n_hangs = gpu_monitor_hangs(agent->monitor, hangs);
         metrics.hangs_total = agent_plans_hangs_total(agent->plans);
         metrics.n_left = worker_count_left();
-        metrics.now_ms = gpu_call_now_ms();
+        metrics.now_ms = clock_now_ms();
         metrics.failed_waits = gpu_monitor_failed_waits(agent->monitor);
         metrics.crashes_total = agent_serving_crashes(page->serving);
         text = agent_metrics_write(&metrics);
@@ -95,7 +96,7 @@ static char *page_write_node(bool has_history, bool has_processes, void *data)
                 .lists = lists,
                 .health = &agent->health,
                 .now_ms = (int64_t)time(NULL) * 1000,
-                .monotonic_ms = gpu_call_now_ms(),
+                .monotonic_ms = clock_now_ms(),
                 .has_history = has_history,
                 .has_processes = has_processes,
                 .system_root = config->system_root};

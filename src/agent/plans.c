@@ -8,7 +8,7 @@
 #include "agent/mig.h"
 #include "agent/rollout.h"
 #include "agent/serve.h"
-#include "base/exit_status.h"
+#include "base/error.h"
 #include "base/log.h"
 #include "node/config/nodeconfig.h"
 #include "node/dra/driver.h"
@@ -61,7 +61,7 @@ char *agent_plans_find_gpu_problem(const struct agent *agent)
         size_t n_hangs = gpu_monitor_hangs(agent->monitor, hangs);
 
         if (n_hangs > 0)
-                return node_hangs_explain(hangs, n_hangs, gpu_call_now_ms());
+                return node_hangs_explain(hangs, n_hangs, clock_now_ms());
         if (agent->plans->no_events.text[0])
                 return xstrdup(agent->plans->no_events.text);
         /* In a rolling update the old agent is ended when this one is ready. */

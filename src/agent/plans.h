@@ -12,7 +12,7 @@
 #include "agent/generation.h"
 #include "agent/agent.h"
 #include "agent/retry.h"
-#include "base/complaint.h"
+#include "base/log.h"
 #include "gpu/monitor.h"
 
 struct agent_plans {

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <uv.h>
 
-#include "base/backoff.h"
+#include "base/clock.h"
 
 struct agent_retry {
         uv_timer_t timer;

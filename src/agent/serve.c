@@ -7,7 +7,7 @@
 #include "agent/mig.h"
 #include "agent/plans.h"
 #include "agent/rollout.h"
-#include "base/exit_status.h"
+#include "base/error.h"
 #include "base/log.h"
 #include "gpu/monitor.h"
 #include "node/config/nodeconfig.h"

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "agent/agent.h"
-#include "base/complaint.h"
+#include "base/log.h"
 #include "base/io/keeper.h"
 #include "config/config.h"
 #include "gpu/inventory.h"

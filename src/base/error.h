@@ -59,5 +59,8 @@ void error_raise_prefix(struct error *err, const char *format, ...) PRINTF_LIKE(
                 -1;                                                                                                    \
         })
 
+/* The exit statuses of our programs beside 0, as those of NVIDIA's: what a command's function returns. */
+enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
 /* Lower-case word for logs: "invalid", "not found", … */
 const char *error_kind_name(enum error_kind kind);

@@ -168,6 +168,13 @@ struct file_mark file_mark_of(const struct stat *status)
         return (struct file_mark){status->st_dev, status->st_ino, status->st_size, status->st_mtim, status->st_ctim};
 }
 
+struct file_mark file_mark_at(const char *path)
+{
+        struct stat status;
+
+        return lstat(path, &status) == 0 ? file_mark_of(&status) : (struct file_mark){0};
+}
+
 bool file_mark_is_same(const struct file_mark *a, const struct file_mark *b)
 {
         return a->device == b->device && a->inode == b->inode && a->size == b->size &&

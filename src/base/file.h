@@ -24,7 +24,8 @@ bool file_is_at_both(const char *a, const char *b);
 bool file_is_still(const char *path, dev_t device, ino_t inode);
 
 /*
- * Two marks of a file differ if it was replaced or changed; nothing of it is read. All zeros: the file does not exist.
+ * Two marks of a file differ if it was replaced or changed; nothing of it is read. The inode alone does not show that:
+ * file systems give the number of a file just removed to the next one. All zeros: the file does not exist.
  */
 struct file_mark {
         dev_t device;
@@ -35,6 +36,12 @@ struct file_mark {
 };
 
 struct file_mark file_mark_of(const struct stat *status);
+/* The mark of |path| itself, also where that is a link; that of no file where it cannot be seen. */
+struct file_mark file_mark_at(const char *path);
+static inline bool file_mark_exists(const struct file_mark *mark)
+{
+        return mark->inode != 0;
+}
 bool file_mark_is_same(const struct file_mark *a, const struct file_mark *b);
 
 /*

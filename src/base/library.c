@@ -3,13 +3,17 @@
 #include <dlfcn.h>
 #include <string.h>
 
-const char *library_find(void *handle, const struct library_symbol *symbols, size_t n_symbols, void *ret)
+const char *library_find(
+        void *handle, const struct library_symbol *symbols, size_t n_symbols, void *ret, const char **ret_names)
 {
         for (const struct library_symbol *symbol = symbols; symbol < symbols + n_symbols; symbol++) {
                 void *address = NULL;
 
-                for (size_t i = 0; i < ARRAY_SIZE(symbol->names) && symbol->names[i] && !address; i++)
+                for (size_t i = 0; i < ARRAY_SIZE(symbol->names) && symbol->names[i] && !address; i++) {
                         address = dlsym(handle, symbol->names[i]);
+                        if (ret_names)
+                                ret_names[symbol - symbols] = symbol->names[i];
+                }
                 if (!address && !symbol->is_optional)
                         return symbol->names[0];
                 memcpy((char *)ret + symbol->offset, &address, sizeof(address));
@@ -37,7 +41,7 @@ int library_load(const struct library *library, void *ret, struct error *err)
 
         if (!handle)
                 return -1;
-        missing = library_find(handle, library->symbols, library->n_symbols, ret);
+        missing = library_find(handle, library->symbols, library->n_symbols, ret, NULL);
         if (missing)
                 return error_set(
                         err, ERROR_UNSUPPORTED, "%s has no %s: %s does", library->files[0], missing, library->needs);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/text.h"
 
 static enum log_level least_level = LOG_INFO;
@@ -148,6 +149,24 @@ static void log_put_number(struct cursor *cursor, int64_t number)
         log_put_text(cursor, digits);
 }
 
+/* |put_value| puts the value of a field that is a text. */
+static void put_fields(struct cursor *cursor, const struct log_field *fields,
+        void (*put_value)(struct cursor *cursor, const char *text))
+{
+        for (const struct log_field *field = fields; field->key && log_has_room(cursor, field); field++) {
+                put_char(cursor, cursor->is_json ? ',' : ' ');
+                if (cursor->is_json)
+                        put_quoted(cursor, field->key);
+                else
+                        log_put_text(cursor, field->key);
+                put_char(cursor, cursor->is_json ? ':' : '=');
+                if (field->text)
+                        put_value(cursor, field->text);
+                else
+                        log_put_number(cursor, field->number);
+        }
+}
+
 static void put_time(struct cursor *cursor, int64_t unix_us)
 {
         time_t seconds = unix_us / 1000000;
@@ -168,18 +187,19 @@ static void log_put_json(struct cursor *cursor, const struct log_event *event)
         log_put_text(cursor, level_names[event->level]);
         log_put_text(cursor, "\",\"msg\":");
         put_quoted(cursor, event->message);
-        for (const struct log_field *field = event->fields; field->key && log_has_room(cursor, field); field++) {
-                put_char(cursor, ',');
-                put_quoted(cursor, field->key);
-                put_char(cursor, ':');
-                if (field->text)
-                        put_quoted(cursor, field->text);
-                else
-                        log_put_number(cursor, field->number);
-        }
+        put_fields(cursor, event->fields, put_quoted);
         if (cursor->is_full)
                 put_closing(cursor, ",\"cut\":true");
         put_closing(cursor, "}");
+}
+
+/* Without quotes where nothing can be misread. */
+static void put_word(struct cursor *cursor, const char *text)
+{
+        if (log_is_plain(text))
+                put_message(cursor, text);
+        else
+                put_quoted(cursor, text);
 }
 
 static void put_plain(struct cursor *cursor, const struct log_event *event)
@@ -189,17 +209,7 @@ static void put_plain(struct cursor *cursor, const struct log_event *event)
         log_put_text(cursor, level_names[event->level]);
         log_put_text(cursor, strlen(level_names[event->level]) < 5 ? "  " : " ");
         put_message(cursor, event->message);
-        for (const struct log_field *field = event->fields; field->key && log_has_room(cursor, field); field++) {
-                put_char(cursor, ' ');
-                log_put_text(cursor, field->key);
-                put_char(cursor, '=');
-                if (!field->text)
-                        log_put_number(cursor, field->number);
-                else if (log_is_plain(field->text))
-                        put_message(cursor, field->text);
-                else
-                        put_quoted(cursor, field->text);
-        }
+        put_fields(cursor, event->fields, put_word);
 }
 
 /* "I1120 10:06:00.123456       1 agent.c:98] " */
@@ -237,6 +247,14 @@ static void put_klog_block(struct cursor *cursor, const char *text)
         cursor->left -= MIN(cursor->left, (size_t)2);
 }
 
+static void put_klog_value(struct cursor *cursor, const char *text)
+{
+        if (strchr(text, '\n'))
+                put_klog_block(cursor, text);
+        else
+                put_quoted(cursor, text);
+}
+
 static void put_klog(struct cursor *cursor, const struct log_event *event)
 {
         put_klog_header(cursor, event);
@@ -245,17 +263,7 @@ static void put_klog(struct cursor *cursor, const struct log_event *event)
                 return;
         }
         put_quoted(cursor, event->message);
-        for (const struct log_field *field = event->fields; field->key && log_has_room(cursor, field); field++) {
-                put_char(cursor, ' ');
-                log_put_text(cursor, field->key);
-                put_char(cursor, '=');
-                if (!field->text)
-                        log_put_number(cursor, field->number);
-                else if (strchr(field->text, '\n'))
-                        put_klog_block(cursor, field->text);
-                else
-                        put_quoted(cursor, field->text);
-        }
+        put_fields(cursor, event->fields, put_klog_value);
 }
 
 size_t log_format_line(char *line, size_t size, enum log_format format, const struct log_event *event)
@@ -270,14 +278,6 @@ size_t log_format_line(char *line, size_t size, enum log_format format, const st
                 put_closing(&cursor, " " CUT);
         put_closing(&cursor, "\n");
         return (size_t)(cursor.at - line);
-}
-
-static int64_t now_us(void)
-{
-        struct timespec now;
-
-        clock_gettime(CLOCK_REALTIME, &now);
-        return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
 void log_setup(enum log_level least, enum log_format format)
@@ -320,7 +320,7 @@ static size_t format_notice(char notice[static LOG_LINE_LEAST])
         if (is_within)
                 notice[begin++] = '\n';
         if (output_format == LOG_JSON) {
-                event.unix_us = now_us();
+                event.unix_us = clock_unix_us();
                 return begin + log_format_line(notice + begin, LOG_LINE_LEAST, LOG_JSON, &event);
         }
         return begin + (size_t)sprintf(notice + begin, "(%zu bytes of log were lost: nobody read them)\n", lost);
@@ -361,7 +361,7 @@ void log_write(enum log_level level, struct log_place place, const char *message
 {
         const struct log_event event = {.level = level,
                 .place = place,
-                .unix_us = now_us(),
+                .unix_us = clock_unix_us(),
                 .pid = getpid(),
                 .message = message,
                 .fields = fields};
@@ -388,7 +388,7 @@ static void write_block(enum log_level level, struct log_place place, const char
 {
         const struct log_event event = {.level = level,
                 .place = place,
-                .unix_us = now_us(),
+                .unix_us = clock_unix_us(),
                 .pid = getpid(),
                 .message = message,
                 .fields = (const struct log_field[]){LOG_STR("text", text), {NULL}}};
@@ -409,4 +409,14 @@ void log_write_block(enum log_level level, struct log_place place, const char *m
         log_write(level, place, message, (const struct log_field[]){{NULL}});
         write_out(text, strlen(text));
         write_out("\n", 1);
+}
+
+/* ---- complaint ---- */
+
+void complain(struct complaint *complaint, const char *what, const struct error *err)
+{
+        enum log_level level = strcmp(complaint->text, err->text) == 0 ? LOG_DEBUG : LOG_ERROR;
+
+        snprintf(complaint->text, sizeof(complaint->text), "%s", err->text);
+        LOG_AT(level, what, LOG_ERR(err));
 }

@@ -106,3 +106,18 @@ struct log_event {
  * least LOG_LINE_LEAST.
  */
 size_t log_format_line(char *line, size_t size, enum log_format format, const struct log_event *event);
+
+/* ---- complaint ---- */
+
+/* Logs an error that may occur again and again: each new text once, and its repetitions at level debug. */
+
+/* Zeroed at first. */
+struct complaint {
+        char text[sizeof(((struct error *)0)->text)];
+};
+
+void complain(struct complaint *complaint, const char *what, const struct error *err);
+static inline void complaint_settle(struct complaint *complaint)
+{
+        complaint->text[0] = '\0';
+}

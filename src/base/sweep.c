@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/macro.h"
 
@@ -156,22 +157,14 @@ static bool step(struct sweep *sweep)
 
 /* ---- the whole ---- */
 
-static uint64_t sweep_now_ms(void)
-{
-        struct timespec now;
-
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 bool sweep_run(struct sweep *sweep, unsigned int ms)
 {
-        const uint64_t until = sweep_now_ms() + ms;
+        const uint64_t until = clock_now_ms() + ms;
         bool has_more;
 
         do
                 has_more = sweep->depth > 0 && step(sweep);
-        while (has_more && sweep_now_ms() < until);
+        while (has_more && clock_now_ms() < until);
         return !has_more;
 }
 
@@ -183,7 +176,7 @@ struct sweep *sweep_new(int folder, sweep_keeps_fn *keeps, void *data)
         sweep->keeps = keeps;
         sweep->data = data;
         if (getrandom(&sweep->tag, sizeof(sweep->tag), GRND_NONBLOCK) < 0)
-                sweep->tag = (uint64_t)getpid() << 32 | sweep_now_ms();
+                sweep->tag = (uint64_t)getpid() << 32 | clock_now_ms();
         if (fstat(folder, &status) == 0 && (sweep->levels[0].folder = fdopendir(folder))) {
                 sweep->device = status.st_dev;
                 sweep->depth = 1;

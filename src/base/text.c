@@ -1,7 +1,10 @@
 #include "base/text.h"
 
+#include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/macro.h"
 
 bool text_to_uint(const char *text, uint64_t max, uint64_t *ret_value)
@@ -239,4 +242,131 @@ bool text_is_subdomain(const char *text)
                         return false;
         }
         return text_is_alphanumeric(previous);
+}
+
+/* ---- base64 ---- */
+
+static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+static int digit_of(char c)
+{
+        const char *found = c ? strchr(digits, c) : NULL;
+
+        return found ? (int)(found - digits) : -1;
+}
+
+bool base64_decode(const char *text, size_t length, unsigned char *ret, size_t *ret_size)
+{
+        const char *end = text + length;
+        unsigned int bits = 0;
+        unsigned int n_bits = 0;
+        size_t n_digits = 0;
+        size_t size = 0;
+
+        for (; text < end && *text != '='; text++) {
+                int digit = digit_of(*text);
+
+                if (*text == '\n' || *text == '\r')
+                        continue;
+                if (digit < 0)
+                        return false;
+                bits = (bits << 6 | (unsigned int)digit) & 0xffff;
+                n_bits += 6;
+                n_digits++;
+                if (n_bits >= 8) {
+                        n_bits -= 8;
+                        ret[size++] = (unsigned char)(bits >> n_bits & 0xff);
+                }
+        }
+        for (; text < end && *text == '='; text++)
+                n_digits++;
+        while (text < end && (*text == '\n' || *text == '\r'))
+                text++;
+        *ret_size = size;
+        return text == end && n_digits % 4 == 0;
+}
+
+char *base64_encode(const unsigned char *bytes, size_t size)
+{
+        char *text = xcalloc(size / 3 + 1, 4 + 1);
+        char *to = text;
+
+        for (size_t i = 0; i < size; i += 3) {
+                size_t n = MIN(size - i, (size_t)3);
+                unsigned int bits = (unsigned int)bytes[i] << 16 | (n > 1 ? (unsigned int)bytes[i + 1] << 8 : 0) |
+                                    (n > 2 ? bytes[i + 2] : 0);
+
+                for (size_t digit = 0; digit < 4; digit++)
+                        *to++ = digit <= n ? digits[bits >> (18 - 6 * digit) & 63] : '=';
+        }
+        return text;
+}
+
+/* ---- quantity ---- */
+
+/* |suffix| stands for 2^binary * 10^decimal. */
+static bool read_suffix(const char *suffix, unsigned int *ret_binary, int *ret_decimal)
+{
+        static const struct {
+                const char *suffix;
+                unsigned int binary;
+                int decimal;
+        } suffixes[] = {{"", 0, 0}, {"Ki", 10, 0}, {"Mi", 20, 0}, {"Gi", 30, 0}, {"Ti", 40, 0}, {"Pi", 50, 0},
+                {"Ei", 60, 0}, {"n", 0, -9}, {"u", 0, -6}, {"m", 0, -3}, {"k", 0, 3}, {"M", 0, 6}, {"G", 0, 9},
+                {"T", 0, 12}, {"P", 0, 15}, {"E", 0, 18}};
+        const bool is_negative = (*suffix == 'e' || *suffix == 'E') && suffix[1] == '-';
+        uint64_t exponent;
+
+        for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++)
+                if (strcmp(suffix, suffixes[i].suffix) == 0) {
+                        *ret_binary = suffixes[i].binary;
+                        *ret_decimal = suffixes[i].decimal;
+                        return true;
+                }
+        if (*suffix != 'e' && *suffix != 'E')
+                return false;
+        suffix += suffix[1] == '+' || suffix[1] == '-' ? 2 : 1;
+        if (!text_to_uint(suffix, 18, &exponent))
+                return false;
+        *ret_binary = 0;
+        *ret_decimal = is_negative ? -(int)exponent : (int)exponent;
+        return true;
+}
+
+bool quantity_value(const char *text, uint64_t *ret)
+{
+        unsigned __int128 value = 0; /* at most 10^19 * 2^60 */
+        unsigned __int128 divisor = 1;
+        unsigned int n_digits = 0;
+        unsigned int binary;
+        bool has_digit = false;
+        bool has_point = false;
+        int decimal;
+        int n_fraction = 0;
+
+        text += *text == '+';
+        for (; isdigit((unsigned char)*text) || (*text == '.' && !has_point); text++) {
+                if (*text == '.') {
+                        has_point = true;
+                        continue;
+                }
+                has_digit = true;
+                n_digits += n_digits > 0 || *text != '0';
+                n_fraction += has_point;
+                if (n_digits > QUANTITY_DIGITS || n_fraction > (int)QUANTITY_DIGITS)
+                        return false;
+                value = value * 10 + (unsigned int)(*text - '0');
+        }
+        if (!has_digit || !read_suffix(text, &binary, &decimal))
+                return false;
+        value <<= binary;
+        for (decimal -= n_fraction; decimal > 0; decimal--)
+                value *= 10;
+        for (; decimal < 0; decimal++)
+                divisor *= 10;
+        value = value / divisor + (value % divisor != 0);
+        if (value > INT64_MAX)
+                return false;
+        *ret = (uint64_t)value;
+        return true;
 }

@@ -54,3 +54,31 @@ bool text_is_same(const char *a, const char *b);
  * '-', separated by dots; each label begins and ends with a letter or digit.
  */
 bool text_is_subdomain(const char *text);
+
+/* ---- base64 ---- */
+
+/*
+ * Base64 into bytes, and back. Pure.
+ */
+
+/*
+ * Standard base64 with padding; line breaks between digits are ignored. |ret| has room for |length| bytes. False:
+ * |text| is not base64, and |ret| may have been written to.
+ */
+bool base64_decode(const char *text, size_t length, unsigned char *ret, size_t *ret_size);
+
+/* With padding and without line breaks, for the caller to free. */
+char *base64_encode(const unsigned char *bytes, size_t size);
+
+/* ---- quantity ---- */
+
+/*
+ * Quantities of Kubernetes ("10Gi", "10240Mi", "1.5k", "1e3", "100m") as whole numbers, rounded up: "100m" is 1. The
+ * API server counts like that (resource.Quantity.Value()). Pure.
+ */
+
+/* The most digits, before and after the point together, without leading zeros. */
+#define QUANTITY_DIGITS ((unsigned int)19)
+
+/* False: |text| is not a quantity, is below 0, or is more than INT64_MAX. */
+bool quantity_value(const char *text, uint64_t *ret);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/backoff.h"
+#include "base/clock.h"
 #include "base/list.h"
 #include "base/text.h"
 #include "net/kube/object.h"

@@ -12,7 +12,7 @@
 #include <uv.h>
 
 #include "base/error.h"
-#include "base/io/deferred.h"
+#include "base/io/loop.h"
 #include "cluster/cluster.h"
 #include "cluster/sorted.h"
 #include "net/kube/watch.h"

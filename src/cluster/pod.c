@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/quantity.h"
 #include "base/text.h"
 #include "net/kube/object.h"
 

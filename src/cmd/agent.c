@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "cmd/commands.h"
 #include "config/config.h"
-#include "base/io/signals.h"
+#include "base/io/loop.h"
 #include "node/config/source.h"
 
 #define LARGE 65536 /* bytes: what is larger has pages of its own, which go back to the kernel with it */

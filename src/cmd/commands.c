@@ -3,7 +3,7 @@
 #include <signal.h>
 #include <string.h>
 
-#include "base/io/signals.h"
+#include "base/io/loop.h"
 #include "gpu/apart.h"
 
 /* ---- how each is carried out ---- */

@@ -24,7 +24,7 @@
 #define CONFIG_MAX_SMS 4096U            /* of a replica, beyond any GPU */
 #define CONFIG_MAX_RESERVE_MIB 1048576U /* of memory, beyond any GPU */
 #define CONFIG_MAX_XIDS ((size_t)256)   /* rules */
-#define CONFIG_MAX_XID 1023U            /* gpu/xid.h has room for no larger one */
+#define CONFIG_MAX_XID 1023U            /* gpu/health.h has room for no larger one */
 #define CONFIG_MAX_SHARES 60U           /* static ones of a unit by DRA, and clients of a claim: no driver has more */
 #define CONFIG_MAX_DRIVER ((size_t)63)  /* characters of the name of a DRA driver: the limit of the API server */
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "gpu/call.h"
+#include "base/clock.h"
 #include "gpu/hangs.h"
 
 struct apart {
@@ -54,9 +54,7 @@ int apart_run(apart_fn *run, const void *data, struct strbuf *answer, struct err
         rc = worker_alone_ask(&alone, "", 1, APART_CALL_MS, &bytes, &cause);
         worker_alone_end(&alone);
         if (rc < 0) {
-                const struct call_info call = gpu_call_of_worker(&alone.lost);
-
-                hang_explain(&call, &cause, gpu_call_now_ms(), err);
+                hang_explain(&alone.lost, &cause, clock_now_ms(), err);
                 return APART_LOST;
         }
         memcpy(&cause, bytes.data, sizeof(cause));

@@ -3,25 +3,56 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
+
+/* ---- call ---- */
+
+void gpu_call_about(enum call_subject subject, unsigned int index, const char *uuid)
+{
+        struct worker_call *step = worker_own_call();
+
+        step->subject = subject;
+        step->index = subject == CALL_ON_GPU ? index : CALL_NO_INDEX;
+        snprintf(step->name, sizeof(step->name), "%s", uuid ? uuid : "");
+}
+
+void gpu_call_begin(const char *call, uint64_t extra_ms)
+{
+        struct worker_call *step = worker_own_call();
+
+        step->since_ms = clock_now_ms();
+        step->extra_ms = extra_ms;
+        step->times = step->subject == CALL_TO_OPEN ? 3 : 1;
+        snprintf(step->call, sizeof(step->call), "%s", call);
+}
+
+void gpu_call_end(void)
+{
+        struct worker_call *step = worker_own_call();
+
+        step->call[0] = '\0';
+        step->since_ms = clock_now_ms();
+}
+
 /* The library that cannot be opened is the driver that does not answer. */
 static enum call_subject whom(enum call_subject subject)
 {
         return subject == CALL_TO_OPEN ? CALL_ON_DRIVER : subject;
 }
 
-bool hang_is_of_driver(const struct call_info *call)
+bool hang_is_of_driver(const struct worker_call *call)
 {
         return whom(call->subject) == CALL_ON_DRIVER;
 }
 
 static bool hangs_is_about(
-        const struct call_info *call, enum call_subject subject, unsigned int index, const char *uuid)
+        const struct worker_call *call, enum call_subject subject, unsigned int index, const char *uuid)
 {
         if (whom(call->subject) != whom(subject))
                 return false;
         if (subject != CALL_ON_GPU)
                 return true;
-        return *uuid && *call->gpu ? strcmp(call->gpu, uuid) == 0 : call->index == index && index != CALL_NO_INDEX;
+        return *uuid && *call->name ? strcmp(call->name, uuid) == 0 : call->index == index && index != CALL_NO_INDEX;
 }
 
 static struct hang *gpu_hangs_find(struct hangs *hangs, enum call_subject subject, unsigned int index, const char *uuid)
@@ -59,9 +90,10 @@ static uint64_t pause_after(unsigned int times, uint64_t pause_ms)
         return MIN(pause_ms, HANG_PAUSE_MAX_MS);
 }
 
-bool hangs_add(struct hangs *hangs, const struct call_info *call, bool has_crashed, uint64_t pause_ms, uint64_t now_ms)
+bool hangs_add(
+        struct hangs *hangs, const struct worker_call *call, bool has_crashed, uint64_t pause_ms, uint64_t now_ms)
 {
-        struct hang *hang = gpu_hangs_find(hangs, call->subject, call->index, call->gpu);
+        struct hang *hang = gpu_hangs_find(hangs, call->subject, call->index, call->name);
         bool is_new = !hang || hang->is_over;
 
         if (!hang) {
@@ -86,41 +118,41 @@ void hangs_end(struct hang *hang, uint64_t now_ms)
         hang->at_ms = now_ms;
 }
 
-void hang_name_gpu(struct call_info *call, const struct inventory *inventory)
+void hang_name_gpu(struct worker_call *call, const struct inventory *inventory)
 {
         if (call->subject != CALL_ON_GPU || !inventory)
                 return;
         for (size_t i = 0; i < inventory->n_gpus; i++) {
                 const struct gpu *gpu = &inventory->gpus[i];
 
-                if (*call->gpu ? gpu_has_unit(gpu, call->gpu) : gpu->index == call->index) {
-                        snprintf(call->gpu, sizeof(call->gpu), "%s", gpu->uuid);
+                if (*call->name ? gpu_has_unit(gpu, call->name) : gpu->index == call->index) {
+                        snprintf(call->name, sizeof(call->name), "%s", gpu->uuid);
                         call->index = gpu->index;
                 }
         }
 }
 
-void hang_print_lane(const struct call_info *call, char text[CALL_GPU_SIZE])
+void hang_print_lane(const struct worker_call *call, char text[CALL_GPU_SIZE])
 {
-        if (*call->gpu)
-                snprintf(text, CALL_GPU_SIZE, "%s", call->gpu);
+        if (*call->name)
+                snprintf(text, CALL_GPU_SIZE, "%s", call->name);
         else
                 snprintf(text, CALL_GPU_SIZE, "subject %u, index %u", (unsigned int)call->subject, call->index);
 }
 
-void hang_print(const struct call_info *call, char *text, size_t size)
+void hang_print(const struct worker_call *call, char *text, size_t size)
 {
         if (call->subject != CALL_ON_GPU)
                 snprintf(text, size, "%s", call->call);
         else if (call->index == CALL_NO_INDEX)
-                snprintf(text, size, "%s of %s", call->call, call->gpu);
-        else if (call->gpu[0])
-                snprintf(text, size, "%s of GPU %u (%s)", call->call, call->index, call->gpu);
+                snprintf(text, size, "%s of %s", call->call, call->name);
+        else if (call->name[0])
+                snprintf(text, size, "%s of GPU %u (%s)", call->call, call->index, call->name);
         else
                 snprintf(text, size, "%s of GPU %u", call->call, call->index);
 }
 
-void hang_explain(const struct call_info *call, const struct error *cause, uint64_t now_ms, struct error *ret)
+void hang_explain(const struct worker_call *call, const struct error *cause, uint64_t now_ms, struct error *ret)
 {
         char text[200];
 
@@ -135,14 +167,14 @@ void hang_explain(const struct call_info *call, const struct error *cause, uint6
                 error_raise(ret, cause->kind, "%s has not returned: %s", text, cause->text);
 }
 
-uint64_t hang_seconds(const struct call_info *call, uint64_t now_ms)
+uint64_t hang_seconds(const struct worker_call *call, uint64_t now_ms)
 {
         return now_ms > call->since_ms ? (now_ms - call->since_ms) / 1000 : 0;
 }
 
 /* ---- what must not be asked ---- */
 
-void skips_add(struct skips *skips, const struct call_info *call, const char *reason)
+void skips_add(struct skips *skips, const struct worker_call *call, const char *reason)
 {
         struct skipped_gpu *gpu;
 
@@ -151,7 +183,7 @@ void skips_add(struct skips *skips, const struct call_info *call, const char *re
                 return;
         gpu = &skips->gpus[skips->n_gpus++];
         gpu->index = call->index;
-        snprintf(gpu->uuid, sizeof(gpu->uuid), "%s", call->gpu);
+        snprintf(gpu->uuid, sizeof(gpu->uuid), "%s", call->name);
         snprintf(gpu->reason, sizeof(gpu->reason), "%s", reason);
 }
 

@@ -14,11 +14,11 @@
  * after a longer healthy time it is 3 again. The reason is always that of the latest failure.
  *
  * Good probes do not always prove that a unit works. After an Xid whose class asks for a reset or for service
- * (gpu/xid.h), the unit is held: a driver before about r550 does not report that a GPU needs a reset, and every call
+ * (gpu/health.h), the unit is held: a driver before about r550 does not report that a GPU needs a reset, and every call
  * succeeds. Good probes count again after a sign of repair: the driver reports that no recovery action is needed, the
  * GPU was missing and is found again, or the driver was unloaded and is back (health_release).
  *
- * gpu/xid.h decides which Xids make a unit unhealthy, unless the policy overrides it.
+ * gpu/health.h decides which Xids make a unit unhealthy, unless the policy overrides it.
  */
 #pragma once
 
@@ -27,7 +27,63 @@
 #include <stdint.h>
 
 #include "base/strbuf.h"
-#include "gpu/xid.h"
+
+/* ---- xid ---- */
+
+/*
+ * The driver's Xids: the name of each, the required action, and whether it makes a unit unhealthy. Pure; a table.
+ *
+ * Numbers, names and classes are NVIDIA's Xid catalogue for Ampere and newer boards (docs.nvidia.com/deploy/xid-errors,
+ * table 1, "Resolution Bucket, Immediate Action"; 61 from the catalogue of older boards). Unused numbers are left out.
+ *
+ * The effects are those of k8s-device-plugin 0.20 (internal/rm/health.go): every Xid makes a unit unhealthy except 13,
+ * 31, 43, 45, 68 and 109. We follow it even if NVIDIA's catalogue asks only to restart the program (94 and the others
+ * of XID_RESTART, upstream issue 1974), because here the unit becomes healthy again after good probes. We differ for
+ * these numbers:
+ *
+ *   14, 106, 107   test messages: no fault of anything
+ *   154            the driver's recommendation changed, perhaps for the better: the probe reads what it is now
+ *   109            does not count, as upstream, but the catalogue would reset the GPU: so the probe asks the driver
+ *   144 to 150     an NVLink error whose number does not say whether it is fatal: the kernel's log does, and of the
+ *                  decode table's 94 rows 43 are to be ignored (recorded: gpu/xid-nvlink5.txt). The probe reads the
+ *                  driver's recovery action; the class is open for the same reason
+ */
+#define XID_MAX 1024U /* the catalogue ends below 200, and NVML reports 999 for "unknown" */
+
+/* The required action. */
+enum xid_class {
+        XID_UNCLASSED,     /* the catalogue does not say, or does not contain the number */
+        XID_INFORMATIONAL, /* nothing */
+        XID_APPLICATION,   /* the program is the cause */
+        XID_RESTART,       /* restart the programs that use the GPU */
+        XID_RESET,         /* reset the GPU */
+        XID_SERVICE,       /* a reset does not help: reboot, update, repair or replace */
+};
+
+enum xid_effect {
+        XID_IGNORED,
+        XID_CHECK, /* probe the GPU now; the probe decides */
+        XID_UNHEALTHY,
+};
+
+struct xid {
+        unsigned int number;
+        enum xid_class class;
+        enum xid_effect effect;
+        const char *name;
+};
+
+/* NULL: not in the table. */
+const struct xid *xid_find(uint64_t number);
+
+/* By the table only; a number that is not in the table makes a unit unhealthy. */
+enum xid_effect xid_default_effect(uint64_t number);
+
+/* The catalogue asks for a reset, a reboot or service, so good probes alone do not prove that the unit works. */
+bool xid_needs_recovery(uint64_t number);
+
+/* "Xid 79 (GPU has fallen off the bus): reboot the node, or repair it"; shorter if less is known. */
+void xid_text(uint64_t number, char *text, size_t size);
 
 #define HEALTH_GOOD_PROBES 3U
 #define HEALTH_MAX_GOOD_PROBES 48U
@@ -36,8 +92,6 @@
 #define HEALTH_PROBE_MS 1000U
 
 #define HEALTH_NEVER UINT64_MAX
-
-#define HEALTH_WORDS (XID_MAX / 64)
 
 /*
  * Decides which Xids count, by three sources: NVIDIA's two variables, the rules of the configuration file, and the
@@ -53,16 +107,16 @@
  * So disable=all with enable=79 watches Xid 79 alone, as NVIDIA's manual has it (its plugin 0.20 switched every check
  * off).
  */
+enum health_rule { HEALTH_UNRULED, HEALTH_IGNORES, HEALTH_COUNTS };
+
 struct health_policy {
         bool none;          /* DP_DISABLE_HEALTHCHECKS is "all" */
         bool all;           /* DP_ENABLE_HEALTHCHECKS is */
         bool counts_remaps; /* a memory row that is pending remapping makes its GPU unhealthy */
         bool recover;       /* good probes make a unit healthy again; false: it stays unhealthy until a restart, as in
                        * NVIDIA's plugin */
-        uint64_t disabled[HEALTH_WORDS];
-        uint64_t enabled[HEALTH_WORDS];
-        uint64_t ruled_out[HEALTH_WORDS];
-        uint64_t ruled_in[HEALTH_WORDS];
+        unsigned char named[XID_MAX]; /* enum health_rule: what the two variables say of this Xid */
+        unsigned char ruled[XID_MAX]; /* and what the file says */
 };
 
 /*

@@ -13,6 +13,8 @@
 #include "gpu/nvml_pool.h"
 #include "gpu/units.h"
 
+struct listener_event;
+
 struct gpu_known {
         const struct gpu_monitor_options *options; /* without 0 for defaults */
         struct health_policy policy;
@@ -28,6 +30,9 @@ struct gpu_known {
         void (*turn)(struct gpu_known *known);
         /* Reports the units whose health has changed; |all|: all that are unhealthy. */
         void (*report_news)(struct gpu_known *known, bool all);
+        void (*on_event)(struct gpu_known *known, const struct listener_event *event);
+        /* No call can succeed with this library and driver. */
+        void (*on_fatal)(struct gpu_known *known, const char *reason);
 };
 
 /* The group of that GPU; NULL: there is none. |ret_gpu| may be NULL. */
@@ -39,9 +44,9 @@ struct hang *gpu_known_find_hang(struct gpu_known *known, const struct gpu *gpu)
 bool gpu_known_keep(struct gpu_known *known, struct inventory *fresh);
 
 /* A call did not return: its GPU is left out from now on; if it was about the driver, all that is known stays. */
-void gpu_known_note_call(struct gpu_known *known, const struct call_info *call, bool has_crashed);
+void gpu_known_note_call(struct gpu_known *known, const struct worker_call *call, bool has_crashed);
 /* A request failed because its process hung or crashed in |lost|. False: |err| is NULL, or says another reason. */
-bool gpu_known_note_lost(struct gpu_known *known, const struct call_info *lost, const struct error *err);
+bool gpu_known_note_lost(struct gpu_known *known, const struct worker_call *lost, const struct error *err);
 /* The driver answers again, or the GPU, or pairs of them. */
 void gpu_known_end_hang(struct gpu_known *known, struct hang *hang);
 
@@ -49,3 +54,20 @@ void gpu_known_end_hang(struct gpu_known *known, struct hang *hang);
 void gpu_known_read_by(struct gpu_known *known, uint64_t at_ms);
 /* Has the inventory read at once, by a process that opens NVML again. */
 void gpu_known_reopen(struct gpu_known *known);
+
+/* ---- trials ---- */
+
+/*
+ * Asks again about what hung: reads one GPU, or the links between all GPUs, in a process for which no other request
+ * waits. The driver as a whole is asked again by the next reading of the inventory.
+ */
+
+struct trials {
+        struct gpu_known *known;
+        struct list list;
+};
+
+void trials_init(struct trials *trials, struct gpu_known *known);
+void trials_begin_due(struct trials *trials, uint64_t now_ms);
+uint64_t trials_due_ms(const struct trials *trials); /* HEALTH_NEVER: nothing is */
+void trials_cancel(struct trials *trials);

@@ -5,6 +5,136 @@
 
 #include "gpu/nvml_read.h"
 
+/* ---- probe ---- */
+
+/* The driver does not have the GPU. If the GPU is found later, it was reset or enumerated again. */
+static bool probe_is_gone(nvmlReturn_t code)
+{
+        return code == NVML_ERROR_GPU_IS_LOST || code == NVML_ERROR_NOT_FOUND || code == NVML_ERROR_GPU_NOT_FOUND;
+}
+
+static struct probe_result fail_call(const struct nvml *nvml, nvmlReturn_t code, const char *call)
+{
+        struct probe_result result = {.finding = probe_is_gone(code) ? HEALTH_GONE : HEALTH_BAD};
+        struct error err;
+
+        (void)!nvml_fail(nvml, code, call, &err);
+        snprintf(result.reason, sizeof(result.reason), "%.*s", (int)sizeof(result.reason) - 1, err.text);
+        return result;
+}
+
+static struct probe_result probe_read_unit(const struct nvml *nvml, const char *uuid, nvmlDevice_t *ret_device)
+{
+        nvmlMemory_t memory;
+        nvmlReturn_t code;
+
+        code = NVML_CALL(nvml, device_get_by_uuid, uuid, ret_device);
+        if (code != NVML_SUCCESS)
+                return fail_call(nvml, code, "nvmlDeviceGetHandleByUUID");
+        code = NVML_CALL(nvml, device_get_memory, *ret_device, &memory);
+        if (code != NVML_SUCCESS && !nvml_is_unknown(code))
+                return fail_call(nvml, code, "nvmlDeviceGetMemoryInfo");
+        return (struct probe_result){.finding = HEALTH_GOOD};
+}
+
+static const char *recovery_action(const struct nvml *nvml, nvmlDevice_t device, enum health_finding *finding)
+{
+        nvmlFieldValue_t field = {.fieldId = NVML_FI_DEV_GET_GPU_RECOVERY_ACTION};
+
+        if (NVML_CALL(nvml, device_get_field_values, device, 1, &field) != NVML_SUCCESS ||
+                field.nvmlReturn != NVML_SUCCESS)
+                return NULL;
+        switch (field.value.uiVal) {
+        case NVML_GPU_RECOVERY_ACTION_NONE:
+                *finding = HEALTH_CLEARED;
+                return NULL;
+        case NVML_GPU_RECOVERY_ACTION_GPU_RESET:
+                return "the driver asks for a reset of the GPU";
+        case NVML_GPU_RECOVERY_ACTION_NODE_REBOOT:
+                return "the driver asks for a reboot of the node";
+        case NVML_GPU_RECOVERY_ACTION_DRAIN_P2P:
+                return "the driver asks to end all peer-to-peer traffic of the GPU";
+        case NVML_GPU_RECOVERY_ACTION_DRAIN_AND_RESET:
+                return "the driver asks to drain and reset the GPU";
+        case NVML_GPU_RECOVERY_ACTION_GPU_RESET_IMEX:
+                return "the driver asks to recover the IMEX domain of the GPU";
+        default:
+                return "the driver asks for a recovery action on the GPU";
+        }
+}
+
+/*
+ * Older boards, which retire pages and cannot contain errors. A driver that does not know architectures knows nothing
+ * newer than Turing.
+ */
+static bool is_before_ampere(const struct nvml *nvml, nvmlDevice_t device)
+{
+        nvmlDeviceArchitecture_t architecture;
+        int major;
+        int minor;
+
+        if (NVML_CALL(nvml, device_get_architecture, device, &architecture) == NVML_SUCCESS)
+                return architecture < NVML_DEVICE_ARCH_AMPERE;
+        return NVML_CALL(nvml, device_get_compute_capability, device, &major, &minor) == NVML_SUCCESS && major < 8;
+}
+
+static const char *retirement(const struct nvml *nvml, nvmlDevice_t device)
+{
+        nvmlEnableState_t pending = NVML_FEATURE_DISABLED;
+        unsigned long long errors = 0;
+
+        if (NVML_CALL(nvml, device_get_retired_pending, device, &pending) == NVML_SUCCESS &&
+                pending == NVML_FEATURE_ENABLED)
+                return "a memory page is to be retired: the GPU needs a reset";
+        if (NVML_CALL(nvml, device_get_ecc_errors, device, NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC,
+                    &errors) == NVML_SUCCESS &&
+                errors > 0)
+                return "memory errors that could not be corrected: the GPU needs a reset";
+        return NULL;
+}
+
+static const char *memory_fault(const struct nvml *nvml, nvmlDevice_t device, bool remaps_count)
+{
+        unsigned int corrected = 0;
+        unsigned int uncorrected = 0;
+        unsigned int pending = 0;
+        unsigned int failure = 0;
+
+        if (is_before_ampere(nvml, device))
+                return retirement(nvml, device);
+        if (NVML_CALL(nvml, device_get_remapped_rows, device, &corrected, &uncorrected, &pending, &failure) !=
+                NVML_SUCCESS)
+                return NULL;
+        if (failure)
+                return "a memory row could not be remapped: the board needs service";
+        return pending && remaps_count ? "a memory row is to be remapped: the GPU needs a reset" : NULL;
+}
+
+struct probe_result probe_gpu(const struct nvml *nvml, const char *uuid, bool remaps_count)
+{
+        nvmlDevice_t device = NULL;
+        struct probe_result result = probe_read_unit(nvml, uuid, &device);
+        const char *failure;
+
+        if (!health_is_good(result.finding))
+                return result;
+        failure = recovery_action(nvml, device, &result.finding);
+        if (!failure)
+                failure = memory_fault(nvml, device, remaps_count);
+        if (failure) {
+                result.finding = HEALTH_BAD;
+                snprintf(result.reason, sizeof(result.reason), "%s", failure);
+        }
+        return result;
+}
+
+struct probe_result probe_mig_device(const struct nvml *nvml, const char *uuid)
+{
+        nvmlDevice_t device;
+
+        return probe_read_unit(nvml, uuid, &device);
+}
+
 /* ---- the inventory, in the process ---- */
 
 static void pack_wanted(struct pack *pack, struct look_reading_wanted *wanted)
@@ -73,18 +203,16 @@ static int look_read_all(struct look_reading *reading, struct nvml_serving *serv
         const struct look_reading_wanted *wanted, struct error *err)
 {
         const struct nvml *nvml;
-        nvmlReturn_t code;
 
         if (nvml_serving_open(serving, &nvml, err) < 0 || check_library(nvml, err) < 0)
                 return -1;
-        code = NVML_CALL(nvml, device_get_count, &reading->nvml_count);
-        if (code != NVML_SUCCESS)
-                return nvml_fail(nvml, code, "nvmlDeviceGetCount", err);
+        if (NVML_TRY(nvml, err, device_get_count, &reading->nvml_count) < 0)
+                return -1;
         reading->mark = serving->mark;
         reading->gpus = serving->gpus;
         reading->now = nvml_serving_mark(serving);
         reading->seen = nvml_serving_gpus(serving);
-        if (nvml_read_but(&reading->inventory, nvml, &wanted->paths, &wanted->skips, err) < 0)
+        if (nvml_read(&reading->inventory, nvml, &wanted->paths, &wanted->skips, err) < 0)
                 return -1;
         if (wanted->has_probes)
                 look_at_gpus(reading, &serving->arena, nvml, wanted);
@@ -122,130 +250,4 @@ bool look_reading_unpack(struct pack *answer, struct look_reading *ret)
         if (ret->platform != PLATFORM_NVML)
                 ret->inventory = NULL;
         return pack_end(answer);
-}
-
-/* ---- one GPU ---- */
-
-static void pack_probe(struct pack *pack, struct look_probe_wanted *wanted)
-{
-        PACK(pack, *wanted);
-        wanted->n_units = MIN(wanted->n_units, LOOK_UNITS_MAX);
-        for (size_t i = 0; i < wanted->n_units; i++)
-                pack_text(pack, &wanted->units[i]);
-}
-
-static int serve_probe(struct nvml_serving *serving, struct pack *question, struct pack *answer, struct error *err)
-{
-        struct look_probe_wanted wanted;
-        struct probe_result result;
-        const struct nvml *nvml;
-
-        pack_probe(question, &wanted);
-        if (nvml_serving_open(serving, &nvml, err) < 0)
-                return -1;
-        gpu_call_about(CALL_ON_GPU, wanted.index, wanted.units[0]);
-        result = probe_gpu(nvml, wanted.units[0], wanted.counts_remaps);
-        PACK(answer, result);
-        for (size_t i = 1; i < wanted.n_units; i++) {
-                struct probe_result own = {.finding = HEALTH_BAD};
-
-                if (health_is_good(result.finding))
-                        own = probe_mig_device(nvml, wanted.units[i]);
-                PACK(answer, own);
-        }
-        return 0;
-}
-
-void look_ask_probe(struct nvml_request *request, const struct look_probe_wanted *wanted)
-{
-        struct pack pack = pack_writer(&request->question);
-        struct look_probe_wanted asked = *wanted;
-
-        request->serve = serve_probe;
-        pack_probe(&pack, &asked);
-}
-
-bool look_probe_unpack(struct pack *answer, struct probe_result ret[LOOK_UNITS_MAX], size_t n_units)
-{
-        for (size_t i = 0; i < n_units; i++) {
-                PACK(answer, ret[i]);
-                ret[i].reason[sizeof(ret[i].reason) - 1] = '\0';
-        }
-        return pack_end(answer);
-}
-
-struct samples_wanted {
-        struct gpu gpu;
-        const char *root;
-        uint64_t since_ms;
-};
-
-static void pack_samples_wanted(struct pack *pack, struct samples_wanted *wanted)
-{
-        gpu_pack(pack, &wanted->gpu);
-        pack_text(pack, &wanted->root);
-        PACK(pack, wanted->since_ms);
-}
-
-static void pack_sample(struct pack *pack, struct gpu_sample *sample)
-{
-        struct gpu_process *processes;
-
-        pack_text(pack, &sample->uuid);
-        pack_text(pack, &sample->gpu);
-        PACK_ARRAY(pack, sample->processes, sample->n_processes);
-        processes = (struct gpu_process *)(uintptr_t)sample->processes;
-        for (size_t i = 0; i < sample->n_processes; i++) {
-                pack_text(pack, &processes[i].pod_uid);
-                pack_text(pack, &processes[i].container_id);
-        }
-}
-
-static void pack_samples(struct pack *pack, struct gpu_sample **units, size_t *n_units)
-{
-        PACK(pack, *n_units);
-        PACK_ARRAY(pack, *units, *n_units);
-        for (size_t i = 0; i < *n_units; i++)
-                pack_sample(pack, &(*units)[i]);
-}
-
-static int serve_samples(struct nvml_serving *serving, struct pack *question, struct pack *answer, struct error *err)
-{
-        struct samples_wanted wanted;
-        struct gpu_samples *samples;
-        const struct nvml *nvml;
-
-        pack_samples_wanted(question, &wanted);
-        if (nvml_serving_open(serving, &nvml, err) < 0)
-                return -1;
-        samples = gpu_samples_new();
-        gpu_call_about(CALL_ON_GPU, wanted.gpu.index, wanted.gpu.uuid);
-        gpu_samples_add(samples, nvml, &wanted.gpu, wanted.root, wanted.since_ms);
-        pack_samples(answer, &samples->units, &samples->n_units);
-        gpu_samples_free(samples);
-        return 0;
-}
-
-void look_ask_samples(struct nvml_request *request, const struct gpu *gpu, const char *system_root, uint64_t since_ms)
-{
-        struct pack pack = pack_writer(&request->question);
-        struct samples_wanted asked = {.gpu = *gpu, .root = system_root, .since_ms = since_ms};
-
-        request->serve = serve_samples;
-        pack_samples_wanted(&pack, &asked);
-}
-
-bool look_samples_unpack(struct pack *answer, struct gpu_samples *samples)
-{
-        struct gpu_sample *units = NULL;
-        size_t n_units = 0;
-
-        answer->arena = &samples->arena;
-        pack_samples(answer, &units, &n_units);
-        if (!pack_end(answer))
-                return false;
-        samples->units = xrealloc(samples->units, (samples->n_units + n_units + 1) * sizeof(*samples->units));
-        for (size_t i = 0; i < n_units; i++)
-                samples->units[samples->n_units++] = units[i];
-        return true;
 }

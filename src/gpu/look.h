@@ -1,17 +1,40 @@
 /*
- * The questions of the monitor about GPUs, each in a process (gpu/nvml_pool.h): the inventory, with the files that show
- * another driver; whether a GPU can be used; what it does. It decides nothing.
+ * The monitor's questions about GPUs, answered in a process (gpu/nvml_pool.h): the inventory, with the files that show
+ * another driver, and whether a GPU can be used. It decides nothing.
  */
 #pragma once
 
 #include "gpu/hangs.h"
 #include "gpu/inventory.h"
-#include "gpu/mig_read.h"
 #include "gpu/nvml_pool.h"
-#include "gpu/paths.h"
 #include "gpu/platform.h"
-#include "gpu/probe.h"
-#include "gpu/sample.h"
+#include "gpu/health.h"
+
+/* ---- probe ---- */
+
+/*
+ * Asks the driver whether a unit can be used: a few calls, made for every unit at each reading of the inventory, and
+ * more often for unhealthy units.
+ */
+
+struct probe_result {
+        enum health_finding finding;
+        char reason[200]; /* for people; empty if the result is good */
+};
+
+/*
+ * A GPU passes if its handle is found by UUID, its memory can be read, the driver asks for no recovery action (field
+ * 230, from about r550 on), and its memory is intact: no row remapping failed (Ampere and newer); on older boards,
+ * which cannot contain errors, no page retirement is pending and no uncorrectable error was counted since the driver
+ * was loaded (DCGM's health checks use the same rule). A pending row remapping counts only if |remaps_count| says so.
+ * The MIG mode is not checked: a change of it is a new inventory. What a board or driver cannot report does not count;
+ * nor does the memory of a GPU in MIG mode, which nvmlDeviceGetRemappedRows does not support (nvml.h). HEALTH_CLEARED:
+ * the driver reports that no recovery action is needed.
+ */
+struct probe_result probe_gpu(const struct nvml *nvml, const char *uuid, bool remaps_count);
+
+/* A MIG device passes if its handle is found and its memory can be read; its GPU is probed separately. */
+struct probe_result probe_mig_device(const struct nvml *nvml, const char *uuid);
 
 /* One GPU or MIG device and what its probe found. */
 struct look_finding {
@@ -44,25 +67,6 @@ struct look_reading {
 void look_ask_reading(struct nvml_request *request, const struct look_reading_wanted *wanted);
 /* False: the answer is not whole; |ret->inventory| has to be freed nevertheless. */
 bool look_reading_unpack(struct pack *answer, struct look_reading *ret) MUST_USE;
-
-/* ---- one GPU ---- */
-
-#define LOOK_UNITS_MAX (1 + MIG_READ_MAX)
-
-struct look_probe_wanted {
-        const char *units[LOOK_UNITS_MAX]; /* the GPU, and those MIG devices of it that are to be probed */
-        size_t n_units;
-        unsigned int index;
-        bool counts_remaps;
-};
-
-/* The answer has one finding for each unit; those of MIG devices count only if that of the GPU is good. */
-void look_ask_probe(struct nvml_request *request, const struct look_probe_wanted *wanted);
-bool look_probe_unpack(struct pack *answer, struct probe_result ret[LOOK_UNITS_MAX], size_t n_units) MUST_USE;
-
-/* |since_ms| as for gpu_samples_add(), to which look_samples_unpack() adds what was read. */
-void look_ask_samples(struct nvml_request *request, const struct gpu *gpu, const char *system_root, uint64_t since_ms);
-bool look_samples_unpack(struct pack *answer, struct gpu_samples *samples) MUST_USE;
 
 /* Errors after which no call can succeed with this library and driver. */
 static inline bool look_is_fatal(nvmlReturn_t code)

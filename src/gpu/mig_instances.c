@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "gpu/call.h"
+#include "gpu/hangs.h"
 #include "gpu/mig_profile.h"
 #include "gpu/mig_read.h"
 
@@ -48,6 +48,18 @@ static int raise_code(
                 "GPU %s: %s: %s; %s", gpu->uuid, what, cause.text, way_out(code));
 }
 
+/* Calls an NVML function about |gpu|: 0, or -1 with an error as raise_code() makes it. */
+#define GPU_TRY(gpu, what, err, member, ...)                                                                           \
+        check_code((gpu), (what), NVML_CALL((gpu)->nvml, member, __VA_ARGS__), NVML_INDEX_##member, (err))
+
+static int check_code(
+        const struct mig_gpu *gpu, const char *what, nvmlReturn_t code, enum nvml_function function, struct error *err)
+{
+        if (code == NVML_SUCCESS)
+                return 0;
+        return raise_code(gpu, what, code, nvml_name_of(gpu->nvml, function).text, err);
+}
+
 /* ---- profiles ---- */
 
 /* NULL before R535, which does not report names. */
@@ -79,10 +91,9 @@ static int read_placements(
         nvmlGpuInstancePlacement_t placements[MIG_PLACEMENTS_MAX] = {0};
         unsigned int count = MIG_PLACEMENTS_MAX;
         struct mig_placement *copy;
-        nvmlReturn_t code = NVML_CALL(gpu->nvml, device_get_placements, gpu->device, profile->id, placements, &count);
 
-        if (code != NVML_SUCCESS)
-                return raise_code(gpu, profile->name, code, "nvmlDeviceGetGpuInstancePossiblePlacements", err);
+        if (GPU_TRY(gpu, profile->name, err, device_get_placements, gpu->device, profile->id, placements, &count) < 0)
+                return -1;
         profile->n_placements = MIN(count, MIG_PLACEMENTS_MAX);
         copy = ARENA_ARRAY(arena, struct mig_placement, profile->n_placements);
         for (size_t i = 0; i < profile->n_placements; i++)
@@ -121,11 +132,7 @@ static int read_profile(struct arena *arena, const struct mig_gpu *gpu, unsigned
                         .encoders = info.encoderCount,
                         .jpegs = info.jpegCount,
                         .ofas = info.ofaCount,
-                        .memory_mib = info.memorySizeMB},
-                .engines = {.decoders = info.decoderCount,
-                        .encoders = info.encoderCount,
-                        .jpegs = info.jpegCount,
-                        .ofas = info.ofaCount}};
+                        .memory_mib = info.memorySizeMB}};
         return read_placements(arena, gpu, profile, err) < 0 ? -1 : 1;
 }
 
@@ -168,20 +175,16 @@ static int mig_instances_read_device(struct arena *arena, const struct mig_gpu *
                 return 0;
         if (code != NVML_SUCCESS)
                 return raise_code(gpu, "list MIG devices", code, "nvmlDeviceGetMigDeviceHandleByIndex", err);
-        code = NVML_CALL(gpu->nvml, device_get_gpu_instance, device, &gpu_instance);
-        if (code != NVML_SUCCESS)
-                return raise_code(gpu, "list MIG devices", code, "nvmlDeviceGetGpuInstanceId", err);
+        if (GPU_TRY(gpu, "list MIG devices", err, device_get_gpu_instance, device, &gpu_instance) < 0)
+                return -1;
         if (gpu_instance != id)
                 return 0;
-        code = NVML_CALL(gpu->nvml, device_get_compute_instance, device, &compute_instance);
-        if (code != NVML_SUCCESS)
-                return raise_code(gpu, "list MIG devices", code, "nvmlDeviceGetComputeInstanceId", err);
-        code = NVML_CALL(gpu->nvml, device_get_attributes, device, &attributes);
-        if (code != NVML_SUCCESS)
-                return raise_code(gpu, "list MIG devices", code, "nvmlDeviceGetAttributes", err);
-        code = NVML_CALL(gpu->nvml, device_get_uuid, device, uuid, sizeof(uuid));
-        if (code != NVML_SUCCESS)
-                return raise_code(gpu, "list MIG devices", code, "nvmlDeviceGetUUID", err);
+        if (GPU_TRY(gpu, "list MIG devices", err, device_get_compute_instance, device, &compute_instance) < 0)
+                return -1;
+        if (GPU_TRY(gpu, "list MIG devices", err, device_get_attributes, device, &attributes) < 0)
+                return -1;
+        if (GPU_TRY(gpu, "list MIG devices", err, device_get_uuid, device, uuid, sizeof(uuid)) < 0)
+                return -1;
         *ret = (struct mig_gpu_device){.uuid = nvml_text(arena, uuid, sizeof(uuid)),
                 .compute_instance = compute_instance,
                 .slices = attributes.computeInstanceSliceCount};
@@ -193,10 +196,9 @@ static int mig_instances_read_devices(
 {
         struct mig_gpu_device *devices;
         unsigned int max = 0;
-        nvmlReturn_t code = NVML_CALL(gpu->nvml, device_get_mig_max, gpu->device, &max);
 
-        if (code != NVML_SUCCESS)
-                return raise_code(gpu, "list MIG devices", code, "nvmlDeviceGetMaxMigDeviceCount", err);
+        if (GPU_TRY(gpu, "list MIG devices", err, device_get_mig_max, gpu->device, &max) < 0)
+                return -1;
         max = MIN(max, MIG_READ_MAX);
         devices = ARENA_ARRAY(arena, struct mig_gpu_device, max);
         instance->devices = devices;
@@ -215,16 +217,14 @@ static int read_instances_of(struct mig_gpu_instance *instances, size_t *count, 
 {
         nvmlGpuInstance_t handles[INSTANCES_MAX];
         unsigned int n = 0;
-        nvmlReturn_t code = NVML_CALL(gpu->nvml, device_get_instances, gpu->device, profile->id, handles, &n);
 
-        if (code != NVML_SUCCESS)
-                return raise_code(gpu, "list GPU instances", code, "nvmlDeviceGetGpuInstances", err);
+        if (GPU_TRY(gpu, "list GPU instances", err, device_get_instances, gpu->device, profile->id, handles, &n) < 0)
+                return -1;
         for (unsigned int i = 0; i < n && *count < INSTANCES_MAX; i++) {
                 nvmlGpuInstanceInfo_t info = {0};
 
-                code = NVML_CALL(gpu->nvml, instance_get_info, handles[i], &info);
-                if (code != NVML_SUCCESS)
-                        return raise_code(gpu, "list GPU instances", code, "nvmlGpuInstanceGetInfo", err);
+                if (GPU_TRY(gpu, "list GPU instances", err, instance_get_info, handles[i], &info) < 0)
+                        return -1;
                 instances[*count] = (struct mig_gpu_instance){
                         .id = info.id, .profile = profile, .placement = {info.placement.start, info.placement.size}};
                 if (mig_instances_read_devices(&instances[(*count)++], arena, gpu, err) < 0)
@@ -371,7 +371,7 @@ static nvmlReturn_t mig_instances_take_back(const struct mig_gpu *gpu, nvmlGpuIn
         return NVML_CALL(gpu->nvml, instance_destroy, instance);
 }
 
-int mig_instances_create_split(const struct mig_gpu *gpu, const struct mig_gpu_profile *profile, unsigned int start,
+int mig_instances_create(const struct mig_gpu *gpu, const struct mig_gpu_profile *profile, unsigned int start,
         const unsigned int *slices, size_t n_slices, unsigned int *ret_id, struct error *err)
 {
         const char *call = "nvmlDeviceCreateGpuInstanceWithPlacement";
@@ -411,12 +411,6 @@ int mig_instances_create_split(const struct mig_gpu *gpu, const struct mig_gpu_p
                 cause.text, info.id, undo.text);
 }
 
-int mig_instances_create(const struct mig_gpu *gpu, const struct mig_gpu_profile *profile, unsigned int start,
-        unsigned int *ret_id, struct error *err)
-{
-        return mig_instances_create_split(gpu, profile, start, &profile->slices, 1, ret_id, err);
-}
-
 static int destroy_computes(
         const struct mig_gpu *gpu, nvmlGpuInstance_t instance, unsigned int index, const char *what, struct error *err)
 {
@@ -430,13 +424,11 @@ static int destroy_computes(
                 return 0;
         if (code != NVML_SUCCESS)
                 return raise_code(gpu, what, code, "nvmlGpuInstanceGetComputeInstanceProfileInfo", err);
-        code = NVML_CALL(gpu->nvml, instance_get_computes, instance, info.id, computes, &count);
-        if (code != NVML_SUCCESS)
-                return raise_code(gpu, what, code, "nvmlGpuInstanceGetComputeInstances", err);
+        if (GPU_TRY(gpu, what, err, instance_get_computes, instance, info.id, computes, &count) < 0)
+                return -1;
         for (unsigned int i = 0; i < count; i++) {
-                code = NVML_CALL(gpu->nvml, compute_destroy, computes[i]);
-                if (code != NVML_SUCCESS)
-                        return raise_code(gpu, what, code, "nvmlComputeInstanceDestroy", err);
+                if (GPU_TRY(gpu, what, err, compute_destroy, computes[i]) < 0)
+                        return -1;
         }
         return 0;
 }

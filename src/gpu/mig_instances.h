@@ -3,7 +3,7 @@
  * one.
  *
  * Every function calls the driver and blocks: creating and destroying may take seconds, and a call may hang
- * (gpu/call.h): only a process that may be killed calls them. Programs other than ours
+ * (gpu/hangs.h): only a process that may be killed calls them. Programs other than ours
  * may change the geometry at any time, and nothing here locks it.
  *
  * What is created is one GPU instance, with one compute instance of all its slices unless the caller says otherwise.
@@ -38,14 +38,6 @@ struct mig_placement {
         unsigned int size;
 };
 
-/* Engines that a GPU has beside its slices. Instances share them out: what one has no other has. */
-struct mig_engines {
-        unsigned int decoders;
-        unsigned int encoders;
-        unsigned int jpegs;
-        unsigned int ofas; /* optical flow; the media extension of "+me" has it */
-};
-
 struct mig_gpu_profile {
         const char *name;        /* "1g.10gb+me", as resource names and the inventory have it (gpu/mig_profile.h) */
         const char *driver_name; /* the same in the driver's words, which may differ; NULL: the driver reports none */
@@ -54,8 +46,11 @@ struct mig_gpu_profile {
         unsigned int slices; /* of compute */
         unsigned int max;    /* instances on an empty GPU */
         uint64_t memory_mib;
-        struct mig_attributes attributes;       /* of an instance with one MIG device of all its slices */
-        struct mig_engines engines;             /* of one instance */
+        /*
+         * The attributes of one instance with one MIG device of all its slices. Instances share out the engines of a GPU: what
+         * one has no other has. The media extension of "+me" has the one for optical flow.
+         */
+        struct mig_attributes attributes;
         const struct mig_placement *placements; /* possible on an empty GPU, as the driver lists them */
         size_t n_placements;
 };
@@ -115,15 +110,11 @@ int mig_instances_read(
         struct mig_geometry *ret, struct arena *arena, const struct mig_gpu *gpu, struct error *err) MUST_USE;
 
 /*
- * Creates an instance of |profile| that starts at |start|, one of its placements; |ret_id| is the id of the GPU
- * instance. If the compute instance cannot be created, the GPU instance is destroyed again; if that fails too, the
- * error says so.
+ * Creates an instance of |profile| that starts at |start|, one of its placements, with a compute instance for each of
+ * |slices|, in this order; none: a GPU instance without one. |ret_id| is the id of the GPU instance. If a compute
+ * instance cannot be created, the GPU instance is destroyed again; if that fails too, the error says so.
  */
 int mig_instances_create(const struct mig_gpu *gpu, const struct mig_gpu_profile *profile, unsigned int start,
-        unsigned int *ret_id, struct error *err) MUST_USE;
-
-/* The same with a compute instance for each of |slices|, in this order; none: a GPU instance without one. */
-int mig_instances_create_split(const struct mig_gpu *gpu, const struct mig_gpu_profile *profile, unsigned int start,
         const unsigned int *slices, size_t n_slices, unsigned int *ret_id, struct error *err) MUST_USE;
 
 /*

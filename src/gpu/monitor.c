@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "gpu/hearing.h"
 #include "gpu/known.h"
 #include "gpu/look.h"
 #include "gpu/prober.h"
 #include "gpu/sampler.h"
-#include "gpu/trials.h"
-#include "gpu/uevent.h"
+#include "gpu/driver_change.h"
 
 #define WAIT_MS 5000U
 #define REFRESH_MS 30000U
@@ -28,8 +28,8 @@
 struct monitor_reading {
         struct nvml_request request;
         struct gpu_monitor *monitor;
-        struct call_info slow; /* the call that holds it up, once another reading has overtaken it */
-        struct list link;      /* then, in |overtaken| */
+        struct worker_call slow; /* the call that holds it up, once another reading has overtaken it */
+        struct list link;        /* then, in |overtaken| */
 };
 
 struct gpu_monitor {
@@ -187,7 +187,7 @@ static void close_all(struct gpu_monitor *monitor)
 
 static void monitor_retry_later(struct gpu_monitor *monitor)
 {
-        monitor->known.refresh_at_ms = gpu_call_now_ms() + monitor->retry_ms;
+        monitor->known.refresh_at_ms = clock_now_ms() + monitor->retry_ms;
         monitor->retry_ms = MIN(monitor->retry_ms * 2, MAX(RETRY_MAX_MS, monitor->options.retry_ms));
 }
 
@@ -224,7 +224,7 @@ static void fix(struct gpu_monitor *monitor, enum platform platform)
 
         close_all(monitor);
         is_news = gpu_known_keep(&monitor->known, platform_inventory(platform));
-        monitor->known.refresh_at_ms = gpu_call_now_ms() + FIXED_MS;
+        monitor->known.refresh_at_ms = clock_now_ms() + FIXED_MS;
         report_inventory(monitor, is_news || monitor->must_report || monitor->is_out);
 }
 
@@ -236,8 +236,8 @@ static bool is_too_early(struct gpu_monitor *monitor, const struct inventory *fr
                 return false;
         }
         if (monitor->empty_since_ms == 0)
-                monitor->empty_since_ms = gpu_call_now_ms();
-        return gpu_call_now_ms() - monitor->empty_since_ms < monitor->options.empty_ms;
+                monitor->empty_since_ms = clock_now_ms();
+        return clock_now_ms() - monitor->empty_since_ms < monitor->options.empty_ms;
 }
 
 /* The kernel has other GPUs than NVML counted: NVML or the kernel was read too early. */
@@ -248,10 +248,10 @@ static void plan_recount(struct gpu_monitor *monitor, bool is_first)
         if (!monitor->gpus.known || monitor->gpus.count == monitor->nvml_count) {
                 monitor->recount_at_ms = HEALTH_NEVER;
                 monitor->recount_ms = first_ms;
-        } else if (is_first || monitor->recount_at_ms == HEALTH_NEVER || monitor->recount_at_ms <= gpu_call_now_ms()) {
+        } else if (is_first || monitor->recount_at_ms == HEALTH_NEVER || monitor->recount_at_ms <= clock_now_ms()) {
                 if (is_first)
                         monitor->recount_ms = first_ms;
-                monitor->recount_at_ms = gpu_call_now_ms() + monitor->recount_ms;
+                monitor->recount_at_ms = clock_now_ms() + monitor->recount_ms;
                 monitor->recount_ms = MIN(monitor->recount_ms * 2, RECOUNT_MAX_MS);
         }
 }
@@ -288,7 +288,7 @@ static void note_driver(struct gpu_monitor *monitor, const struct look_reading *
 
 static void use_inventory(struct gpu_monitor *monitor, struct look_reading *reading)
 {
-        const uint64_t now_ms = gpu_call_now_ms();
+        const uint64_t now_ms = clock_now_ms();
         struct inventory *fresh = TAKE_PTR(reading->inventory);
         const bool is_first = !monitor->known.inventory;
         const bool is_news = gpu_known_keep(&monitor->known, fresh);
@@ -371,7 +371,7 @@ static void take_reading(struct gpu_monitor *monitor, const struct error *err, s
 
         if (hang)
                 gpu_known_end_hang(&monitor->known, hang);
-        hearing_note_swept(&monitor->hearing);
+        monitor->hearing.must_sweep = false;
         monitor->is_patient = false;
         if (err)
                 monitor_give_up(monitor, err->text);
@@ -388,7 +388,7 @@ static void monitor_on_read(struct nvml_request *request, const struct error *er
 {
         struct monitor_reading *reading = container_of(request, struct monitor_reading, request);
         struct gpu_monitor *monitor = reading->monitor;
-        const struct call_info lost = request->lost;
+        const struct worker_call lost = request->lost;
         const bool is_overtaken = reading != monitor->reading;
 
         if (!is_overtaken)
@@ -423,8 +423,7 @@ static void read_now(struct gpu_monitor *monitor, uint64_t now_ms)
                 .paths = options->paths,
                 .skips = find_skips(monitor),
                 .counts_remaps = monitor->known.policy.counts_remaps,
-                .has_probes =
-                        hearing_must_sweep(&monitor->hearing) || health_policy_has_checks(&monitor->known.policy)};
+                .has_probes = monitor->hearing.must_sweep || health_policy_has_checks(&monitor->known.policy)};
 
         /* If the kernel does not show its GPUs, a rescan gets NVML's count. */
         if (monitor->recount_at_ms <= now_ms || (monitor->owes_answer && !monitor->gpus.known) ||
@@ -449,13 +448,13 @@ static void read_now(struct gpu_monitor *monitor, uint64_t now_ms)
 static void overtake(struct gpu_monitor *monitor, uint64_t now_ms)
 {
         struct monitor_reading *reading = monitor->reading;
-        struct call_info call = nvml_pool_find_call(&reading->request);
+        struct worker_call call = nvml_pool_find_call(&reading->request);
         char lane[CALL_GPU_SIZE];
 
         monitor->overtake_at_ms = now_ms + SLOW_MS / 2;
         hang_name_gpu(&call, monitor->known.inventory);
         if (!*call.call || call.since_ms + SLOW_MS > now_ms || monitor->is_patient ||
-                (call.subject != CALL_ON_PAIR && !gpu_known_find_group(&monitor->known, call.gpu, NULL)))
+                (call.subject != CALL_ON_PAIR && !gpu_known_find_group(&monitor->known, call.name, NULL)))
                 return;
         hang_print_lane(&call, lane);
         nvml_pool_narrow(monitor->known.pool, &reading->request, lane);
@@ -489,11 +488,12 @@ static void on_monitor_timer(uv_timer_t *timer)
 
 static void wait_for_due(struct gpu_monitor *monitor)
 {
-        const uint64_t now_ms = gpu_call_now_ms();
+        const uint64_t now_ms = clock_now_ms();
         uint64_t due_ms = MIN(trials_due_ms(&monitor->trials), sampler_due_ms(&monitor->sampler));
 
+        due_ms = MIN(due_ms, hearing_due_ms(&monitor->hearing));
         if (monitor->known.is_open)
-                due_ms = MIN(due_ms, MIN(prober_due_ms(&monitor->prober), hearing_due_ms(&monitor->hearing)));
+                due_ms = MIN(due_ms, prober_due_ms(&monitor->prober));
         due_ms = MIN(due_ms, MIN(answer_due_ms(monitor), overtake_due_ms(monitor)));
         if (!monitor->reading)
                 due_ms = MIN(due_ms, monitor->known.refresh_at_ms);
@@ -506,16 +506,15 @@ static void wait_for_due(struct gpu_monitor *monitor)
 static void ask_due(struct gpu_monitor *monitor, uint64_t now_ms)
 {
         trials_begin_due(&monitor->trials, now_ms);
-        if (!monitor->known.is_open)
-                return;
-        prober_begin_due(&monitor->prober, now_ms);
+        if (monitor->known.is_open)
+                prober_begin_due(&monitor->prober, now_ms);
         hearing_begin_due(&monitor->hearing, now_ms);
 }
 
 static void turn(struct gpu_known *known)
 {
         struct gpu_monitor *monitor = container_of(known, struct gpu_monitor, known);
-        const uint64_t now_ms = gpu_call_now_ms();
+        const uint64_t now_ms = clock_now_ms();
 
         if (!monitor_works(monitor))
                 return;
@@ -539,7 +538,7 @@ static void turn(struct gpu_known *known)
 
 void gpu_monitor_poll(struct gpu_monitor *monitor)
 {
-        gpu_known_read_by(&monitor->known, gpu_call_now_ms() + (monitor->known.is_open ? SETTLE_MS : 0));
+        gpu_known_read_by(&monitor->known, clock_now_ms() + (monitor->known.is_open ? SETTLE_MS : 0));
         turn(&monitor->known);
 }
 
@@ -556,15 +555,15 @@ static void handle_xid(struct gpu_monitor *monitor, struct unit_group *group, co
                 break;
         case XID_UNHEALTHY:
                 if (!units_xid(units, (size_t)(group - units->groups), event->gpu_instance, event->compute_instance,
-                            event->data, gpu_call_now_ms()))
+                            event->data, clock_now_ms()))
                         gpu_monitor_poll(monitor);
                 break;
         }
 }
 
-static void on_event(const struct listener_event *event, void *data)
+static void on_event(struct gpu_known *known, const struct listener_event *event)
 {
-        struct gpu_monitor *monitor = data;
+        struct gpu_monitor *monitor = container_of(known, struct gpu_monitor, known);
         struct unit_group *group = gpu_known_find_group(&monitor->known, event->uuid, NULL);
 
         if (event->type == NVML_EVENT_TYPE_MIG_CONFIG_CHANGE || !group)
@@ -577,12 +576,10 @@ static void on_event(const struct listener_event *event, void *data)
         turn(&monitor->known);
 }
 
-static void on_fatal(const char *reason, void *data)
+static void on_fatal(struct gpu_known *known, const char *reason)
 {
-        struct gpu_monitor *monitor = data;
-
-        monitor_give_up(monitor, reason);
-        turn(&monitor->known);
+        monitor_give_up(container_of(known, struct gpu_monitor, known), reason);
+        turn(known);
 }
 
 /* ---- for its owner ---- */
@@ -634,7 +631,7 @@ void gpu_monitor_set_policy(struct gpu_monitor *monitor, const struct health_pol
 
 uint64_t gpu_monitor_failed_waits(const struct gpu_monitor *monitor)
 {
-        return hearing_failed_waits(&monitor->hearing);
+        return monitor->hearing.failed_waits;
 }
 
 size_t gpu_monitor_hangs(const struct gpu_monitor *monitor, struct gpu_hang ret[GPU_MONITOR_MAX_HANGS])
@@ -684,7 +681,6 @@ void gpu_monitor_close(struct gpu_monitor *monitor, void (*closed)(void *data), 
         monitor->closed_data = data;
         monitor->uevents = uevent_watch_close(monitor->uevents);
         close_all(monitor);
-        hearing_close(&monitor->hearing);
         monitor->known.pool = nvml_pool_close(monitor->known.pool);
         uv_close((uv_handle_t *)&monitor->timer, on_monitor_closed);
 }
@@ -717,7 +713,7 @@ static void init_options(struct gpu_monitor *monitor, const struct gpu_monitor_o
 }
 
 /* The monitor reports hangs by itself. */
-static void on_pool_hang(const struct call_info *call UNUSED, bool is_over UNUSED, void *data UNUSED)
+static void on_pool_hang(const struct worker_call *call UNUSED, bool is_over UNUSED, void *data UNUSED)
 {
 }
 
@@ -731,7 +727,9 @@ static void monitor_init_objects(struct gpu_monitor *monitor)
         monitor->known.options = &monitor->options;
         monitor->known.turn = turn;
         monitor->known.report_news = monitor_report_news;
-        monitor->sampler.known = &monitor->known;
+        monitor->known.on_event = on_event;
+        monitor->known.on_fatal = on_fatal;
+        sampler_init(&monitor->sampler, &monitor->known);
         trials_init(&monitor->trials, &monitor->known);
         prober_init(&monitor->prober, &monitor->known, &monitor->hearing);
 }
@@ -759,8 +757,7 @@ struct gpu_monitor *gpu_monitor_new(uv_loop_t *loop, const struct gpu_monitor_op
                 /* Opening NVML costs more than a reading. */
                 .idle_ms = options->sample_ms ? options->sample_ms + WORKER_IDLE_MS : 0,
                 .on_hang = on_pool_hang});
-        hearing_init(&monitor->hearing, &monitor->known,
-                &(struct hearing_options){.loop = loop, .on_event = on_event, .on_fatal = on_fatal, .data = monitor});
+        hearing_init(&monitor->hearing, &monitor->known, loop);
         if (uevent_watch_new(&monitor->uevents, loop, on_uevent, monitor, &ignored) < 0)
                 monitor->uevents = NULL; /* not allowed here: each refresh compares instead */
         turn(&monitor->known);

@@ -41,14 +41,13 @@
 #include "gpu/hangs.h"
 #include "gpu/health.h"
 #include "gpu/inventory.h"
-#include "gpu/paths.h"
 #include "gpu/platform.h"
 #include "gpu/sample.h"
 
 struct gpu_monitor;
 
 struct gpu_hang {
-        struct call_info call;
+        struct worker_call call;
         bool is_waited_for; /* it is the driver that does not answer: no news of any GPU */
 };
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/library.h"
 #include "base/text.h"
 
 #define LIBRARY "libnvidia-ml.so.1"
@@ -20,15 +21,9 @@ static const char *const folders[] = {
         "/lib/aarch64-linux-gnu",
 };
 
-struct symbol {
-        size_t offset; /* offset of the member in struct nvml */
-        bool needed;
-        const char *names[3]; /* best first */
-};
-
-#define NEED(member, arguments, ...) {offsetof(struct nvml, functions.member), true, {__VA_ARGS__}},
-#define MAY(member, arguments, ...) {offsetof(struct nvml, functions.member), false, {__VA_ARGS__}},
-static const struct symbol symbols[] = {NVML_FUNCTIONS(NEED, MAY)};
+#define NEED(member, arguments, ...) LIBRARY_SYMBOL(struct nvml, functions.member, __VA_ARGS__),
+#define MAY(member, arguments, ...) {offsetof(struct nvml, functions.member), {__VA_ARGS__}, true},
+static const struct library_symbol symbols[] = {NVML_FUNCTIONS(NEED, MAY)};
 #undef NEED
 #undef MAY
 
@@ -67,22 +62,11 @@ static int nvml_raise_not_loaded(const char *path, const char *reason, struct er
 
 static int nvml_resolve(struct nvml *nvml, const char *path, struct error *err)
 {
-        for (size_t i = 0; i < ARRAY_SIZE(symbols); i++) {
-                void *address = NULL;
+        const char *missing = library_find(nvml->library, symbols, ARRAY_SIZE(symbols), nvml, nvml->names);
 
-                for (size_t n = 0; n < ARRAY_SIZE(symbols[i].names) && symbols[i].names[n] && !address; n++) {
-                        nvml->names[i] = symbols[i].names[n];
-                        address = dlsym(nvml->library, nvml->names[i]);
-                }
-                if (!address && symbols[i].needed)
-                        return error_set(err, ERROR_INVALID, "%s is not NVIDIA's management library: it has no %s",
-                                path, symbols[i].names[0]);
-                /*
-                 * ISO C does not allow a cast from void * to a function pointer; POSIX guarantees that the bytes are
-                 * the same.
-                 */
-                memcpy((char *)nvml + symbols[i].offset, &address, sizeof(address));
-        }
+        if (missing)
+                return error_set(
+                        err, ERROR_INVALID, "%s is not NVIDIA's management library: it has no %s", path, missing);
         *(void **)(void *)&nvml->error_string = dlsym(nvml->library, "nvmlErrorString");
         return 0;
 }
@@ -220,6 +204,29 @@ int nvml_fail(const struct nvml *nvml, nvmlReturn_t code, const char *call, stru
         if (!words)
                 return error_set(err, nvml_kind_of(code), "%s: %s", call, name);
         return error_set(err, nvml_kind_of(code), "%s: %s (%s)", call, words, name);
+}
+
+struct nvml_name nvml_name_of(const struct nvml *nvml, enum nvml_function function)
+{
+        const char *symbol = nvml->names[function];
+        const char *version = strstr(symbol, "_v");
+        struct nvml_name name;
+
+        snprintf(name.text, sizeof(name.text), "%.*s", (int)(version ? (size_t)(version - symbol) : strlen(symbol)),
+                symbol);
+        return name;
+}
+
+int nvml_check(const struct nvml *nvml, nvmlReturn_t code, enum nvml_function function, struct error *err)
+{
+        return code == NVML_SUCCESS ? 0 : nvml_fail(nvml, code, nvml_name_of(nvml, function).text, err);
+}
+
+int nvml_ask(const struct nvml *nvml, nvmlReturn_t code, enum nvml_function function, struct error *err)
+{
+        if (nvml_is_unknown(code))
+                return 0;
+        return nvml_check(nvml, code, function, err) < 0 ? -1 : 1;
 }
 
 bool nvml_is_unknown(nvmlReturn_t code)

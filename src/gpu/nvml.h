@@ -3,7 +3,7 @@
  *
  * Nothing is linked against NVML, so that the program starts, and says what is missing, on a machine without a driver.
  * Each function is looked up by name, so a driver that is too old for one function lacks only that one. A call may hang
- * or crash, so only processes that may be killed make calls (gpu/nvml_pool.h); gpu/call.h shows which call a process is
+ * or crash, so only processes that may be killed make calls (gpu/nvml_pool.h); gpu/hangs.h shows which call a process is
  * in.
  */
 #pragma once
@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "gpu/call.h"
+#include "gpu/hangs.h"
 #include "gpu/nvml_abi.h"
 
 /*
@@ -228,6 +228,24 @@ static inline void nvml_closep(struct nvml **nvml)
 
 /* Raises "<call>: GPU is lost (GPU_IS_LOST)" in the library's own words where it has some. |nvml| may be NULL. */
 int nvml_fail(const struct nvml *nvml, nvmlReturn_t code, const char *call, struct error *err);
+
+/*
+ * Calls an NVML function: 0, or -1 with an error that names the function, without the version in its symbol's name. Code
+ * that decides by the result uses NVML_CALL.
+ */
+#define NVML_TRY(nvml, err, member, ...)                                                                               \
+        nvml_check((nvml), NVML_CALL(nvml, member, __VA_ARGS__), NVML_INDEX_##member, (err))
+/* The function's name, "nvmlDeviceGetCount": the symbol without its version. */
+struct nvml_name {
+        char text[WORKER_CALL_SIZE];
+};
+struct nvml_name nvml_name_of(const struct nvml *nvml, enum nvml_function function);
+int nvml_check(const struct nvml *nvml, nvmlReturn_t code, enum nvml_function function, struct error *err) MUST_USE;
+
+/* The same, but 1: the call returned a value; 0: the value is unknown (nvml_is_unknown()). */
+#define NVML_ASK(nvml, err, member, ...)                                                                               \
+        nvml_ask((nvml), NVML_CALL(nvml, member, __VA_ARGS__), NVML_INDEX_##member, (err))
+int nvml_ask(const struct nvml *nvml, nvmlReturn_t code, enum nvml_function function, struct error *err) MUST_USE;
 
 /* The value is not available on this board, with this driver or for this user: "unknown", not a failure. */
 bool nvml_is_unknown(nvmlReturn_t code);

@@ -152,12 +152,6 @@ NVML_ABI_OFFSET(nvmlUUID_v1_t, value, 8);
 
 typedef struct {
         unsigned int version;
-        unsigned long long value;
-} nvmlPdi_v1_t;
-NVML_ABI_ASSERT(nvmlPdi_v1_t, 16);
-
-typedef struct {
-        unsigned int version;
         char branch[NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE]; /* "r575_00" */
 } nvmlSystemDriverBranchInfo_v1_t;
 NVML_ABI_ASSERT(nvmlSystemDriverBranchInfo_v1_t, 84);
@@ -325,18 +319,6 @@ typedef struct {
 NVML_ABI_ASSERT(nvmlProcessesUtilizationInfo_v1_t, 24);
 #define NVML_PROCESSES_UTILIZATION_INFO_V1 NVML_STRUCT_VERSION(nvmlProcessesUtilizationInfo_v1_t, 1)
 
-typedef struct {
-        unsigned int gpuUtilization;
-        unsigned int memoryUtilization;
-        unsigned long long maxMemoryUsage;
-        unsigned long long time;
-        unsigned long long startTime;
-        unsigned int isRunning;
-        unsigned int reserved[5];
-} nvmlAccountingStats_t;
-NVML_ABI_ASSERT(nvmlAccountingStats_t, 56);
-NVML_ABI_OFFSET(nvmlAccountingStats_t, isRunning, 32);
-
 /* ---- topology ---- */
 
 typedef unsigned int nvmlAffinityScope_t;
@@ -419,20 +401,6 @@ typedef struct {
 NVML_ABI_ASSERT(nvmlGpuFabricInfo_v3_t, 40);
 NVML_ABI_OFFSET(nvmlGpuFabricInfo_v3_t, healthSummary, 36);
 #define NVML_GPU_FABRIC_INFO_V3 NVML_STRUCT_VERSION(nvmlGpuFabricInfo_v3_t, 3)
-
-typedef struct {
-        unsigned int version;
-        unsigned char ibGuid[16];
-        unsigned char chassisSerialNumber[16];
-        unsigned char slotNumber;
-        unsigned char trayIndex;
-        unsigned char hostId;
-        unsigned char peerType;
-        unsigned char moduleId;
-} nvmlPlatformInfo_v2_t;
-NVML_ABI_ASSERT(nvmlPlatformInfo_v2_t, 44);
-NVML_ABI_OFFSET(nvmlPlatformInfo_v2_t, moduleId, 40);
-#define NVML_PLATFORM_INFO_V2 NVML_STRUCT_VERSION(nvmlPlatformInfo_v2_t, 2)
 
 /* ---- health ---- */
 
@@ -779,7 +747,6 @@ static_assert(NVML_UUID_V1 == 0x01000034, "nvmlUUID_v1");
 static_assert(NVML_PROCESS_DETAIL_LIST_V1 == 0x01000018, "nvmlProcessDetailList_v1");
 static_assert(NVML_GPU_FABRIC_INFO_V2 == 0x02000024, "nvmlGpuFabricInfo_v2");
 static_assert(NVML_GPU_FABRIC_INFO_V3 == 0x03000028, "nvmlGpuFabricInfo_v3");
-static_assert(NVML_PLATFORM_INFO_V2 == 0x0200002c, "nvmlPlatformInfo_v2");
 static_assert(NVML_GPU_INSTANCE_PROFILE_INFO_V2 == 0x02000098, "nvmlGpuInstanceProfileInfo_v2");
 static_assert(NVML_GPU_INSTANCE_PROFILE_INFO_V3 == 0x03000098, "nvmlGpuInstanceProfileInfo_v3");
 static_assert(NVML_COMPUTE_INSTANCE_PROFILE_INFO_V2 == 0x02000088, "nvmlComputeInstanceProfileInfo_v2");

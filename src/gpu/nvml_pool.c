@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "gpu/hangs.h"
 
@@ -27,7 +28,7 @@ struct nvml_pool {
         struct nvml_lane lanes[NVML_POOL_MAX];
         size_t n_lanes;
         struct list waiting;
-        struct call_info hangs[NVML_POOL_MAX];
+        struct worker_call hangs[NVML_POOL_MAX];
         size_t n_hangs;
         uv_timer_t timer;
 };
@@ -70,7 +71,7 @@ int nvml_serving_open(struct nvml_serving *serving, const struct nvml **ret, str
                 }
                 if (nvml_open(&serving->nvml, serving->library, serving->driver_root, err) < 0)
                         return -1;
-                if (serving->system_root && serving->mark.inode == 0)
+                if (serving->system_root && serving->mark.library.inode == 0)
                         serving->mark = nvml_serving_mark(serving);
         }
         *ret = serving->nvml;
@@ -112,7 +113,7 @@ static void nvml_pool_serve(const void *message, size_t size, struct strbuf *ans
 
 /* ---- hangs ---- */
 
-static void nvml_pool_report(const struct nvml_pool *pool, const struct call_info *call, bool is_over)
+static void nvml_pool_report(const struct nvml_pool *pool, const struct worker_call *call, bool is_over)
 {
         char text[200];
 
@@ -123,16 +124,16 @@ static void nvml_pool_report(const struct nvml_pool *pool, const struct call_inf
         hang_print(call, text, sizeof(text));
         if (is_over)
                 log_info("NVML answers again", LOG_STR("call", text),
-                        LOG_UINT("seconds", hang_seconds(call, gpu_call_now_ms())));
+                        LOG_UINT("seconds", hang_seconds(call, clock_now_ms())));
         else
                 log_error("a call into NVML does not return and was given up", LOG_STR("call", text),
-                        LOG_UINT("seconds", hang_seconds(call, gpu_call_now_ms())));
+                        LOG_UINT("seconds", hang_seconds(call, clock_now_ms())));
 }
 
-static struct call_info *find_hang(struct nvml_pool *pool, const char *gpu)
+static struct worker_call *find_hang(struct nvml_pool *pool, const char *gpu)
 {
         for (size_t i = 0; i < pool->n_hangs; i++)
-                if (strcmp(pool->hangs[i].gpu, gpu) == 0)
+                if (strcmp(pool->hangs[i].name, gpu) == 0)
                         return &pool->hangs[i];
         return NULL;
 }
@@ -143,21 +144,21 @@ static struct call_info *find_hang(struct nvml_pool *pool, const char *gpu)
  */
 static void note_hang(struct nvml_pool *pool, const struct nvml_request *request)
 {
-        struct call_info call = request->lost;
+        struct worker_call call = request->lost;
 
         if (find_hang(pool, request->gpu) || pool->n_hangs == NVML_POOL_MAX)
                 return;
         if (!*call.call)
                 snprintf(call.call, sizeof(call.call), "what is done between two calls");
         pool->hangs[pool->n_hangs] = call;
-        snprintf(pool->hangs[pool->n_hangs++].gpu, sizeof(call.gpu), "%s", request->gpu);
+        snprintf(pool->hangs[pool->n_hangs++].name, sizeof(call.name), "%s", request->gpu);
         nvml_pool_report(pool, &call, false);
 }
 
 static void end_hang(struct nvml_pool *pool, const char *gpu)
 {
-        struct call_info *hang = find_hang(pool, gpu);
-        struct call_info call;
+        struct worker_call *hang = find_hang(pool, gpu);
+        struct worker_call call;
 
         if (!hang)
                 return;
@@ -166,7 +167,7 @@ static void end_hang(struct nvml_pool *pool, const char *gpu)
         nvml_pool_report(pool, &call, true);
 }
 
-size_t nvml_pool_hangs(const struct nvml_pool *pool, struct call_info ret[NVML_POOL_MAX])
+size_t nvml_pool_hangs(const struct nvml_pool *pool, struct worker_call ret[NVML_POOL_MAX])
 {
         for (size_t i = 0; i < pool->n_hangs; i++)
                 ret[i] = pool->hangs[i];
@@ -223,8 +224,8 @@ static void on_lane_done(struct worker_request *inner, const struct error *cause
         lane->must_renew = false;
         if (cause) {
                 note_loss(lane, request);
-                request->lost = gpu_call_of_worker(&request->inner.lost);
-                hang_explain(&request->lost, cause, gpu_call_now_ms(), &err);
+                request->lost = request->inner.lost;
+                hang_explain(&request->lost, cause, clock_now_ms(), &err);
                 if (cause->kind == ERROR_TIMEOUT)
                         note_hang(pool, request);
         } else {
@@ -313,13 +314,11 @@ static bool find_left(const struct nvml_request *request, struct worker_call *re
 
 static bool fail_if_left(struct nvml_request *request)
 {
-        struct worker_call step;
         char text[200];
         struct error err;
 
-        if (!find_left(request, &step))
+        if (!find_left(request, &request->lost))
                 return false;
-        request->lost = gpu_call_of_worker(&step);
         hang_print(&request->lost, text, sizeof(text));
         error_raise(&err, ERROR_TIMEOUT, "%s does not return, and its process cannot be ended: reboot the node", text);
         list_remove(&request->link);
@@ -340,7 +339,7 @@ static struct nvml_request *next_request(struct nvml_pool *pool)
 
 static void dispatch(struct nvml_pool *pool)
 {
-        const uint64_t now_ms = gpu_call_now_ms();
+        const uint64_t now_ms = clock_now_ms();
         struct nvml_request *request;
         struct nvml_lane *lane;
         uint64_t at_ms = 0;
@@ -390,13 +389,11 @@ void nvml_pool_cancel(struct nvml_pool *pool, struct nvml_request *request)
         release(request);
 }
 
-struct call_info nvml_pool_find_call(const struct nvml_request *request)
+struct worker_call nvml_pool_find_call(const struct nvml_request *request)
 {
-        struct worker_call step = {0};
-
         if (request->lane && request->lane->request == request)
-                step = worker_current_call(request->lane->worker);
-        return gpu_call_of_worker(&step);
+                return worker_current_call(request->lane->worker);
+        return (struct worker_call){0};
 }
 
 void nvml_pool_narrow(struct nvml_pool *pool, struct nvml_request *request, const char *gpu)

@@ -31,7 +31,7 @@
 
 #include "base/list.h"
 #include "base/pack.h"
-#include "gpu/call.h"
+#include "gpu/hangs.h"
 #include "gpu/driver_change.h"
 #include "gpu/nvml.h"
 
@@ -73,7 +73,7 @@ struct nvml_request {
          * this callback, and empty with an error.
          */
         void (*done)(struct nvml_request *request, const struct error *err, struct pack *answer);
-        struct call_info lost;
+        struct worker_call lost;
 
         /* Private. */
         struct worker_request inner;
@@ -95,7 +95,7 @@ struct nvml_pool_options {
         uint64_t hang_ms;        /* 0: NVML_POOL_HANG_MS */
         uint64_t idle_ms;        /* after which the first process ends; 0: WORKER_IDLE_MS */
         /* A call was given up, or a later request about the same GPU was answered. NULL: both are logged. */
-        void (*on_hang)(const struct call_info *call, bool is_over, void *data);
+        void (*on_hang)(const struct worker_call *call, bool is_over, void *data);
         void *data;
 };
 
@@ -105,7 +105,7 @@ void nvml_pool_ask(struct nvml_pool *pool, struct nvml_request *request);
 void nvml_pool_cancel(struct nvml_pool *pool, struct nvml_request *request);
 
 /* The call that a request without an answer is in. Its name is "" before the request begins, and between two calls. */
-struct call_info nvml_pool_find_call(const struct nvml_request *request);
+struct worker_call nvml_pool_find_call(const struct nvml_request *request);
 /* A request about no GPU turned out to be in a call about that one: others about no GPU do not wait for it any more. */
 void nvml_pool_narrow(struct nvml_pool *pool, struct nvml_request *request, const char *gpu);
 
@@ -115,7 +115,7 @@ void nvml_pool_renew(struct nvml_pool *pool);
 bool nvml_pool_has_ended(const struct nvml_pool *pool);
 
 /* The calls that were given up, about GPUs of which no request was answered since. Returns their number. */
-size_t nvml_pool_hangs(const struct nvml_pool *pool, struct call_info ret[NVML_POOL_MAX]);
+size_t nvml_pool_hangs(const struct nvml_pool *pool, struct worker_call ret[NVML_POOL_MAX]);
 
 /* Requests that were not served fail with ERROR_UNAVAILABLE, from inside. Accepts NULL, returns NULL. */
 struct nvml_pool *nvml_pool_close(struct nvml_pool *pool);

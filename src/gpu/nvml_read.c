@@ -1,16 +1,163 @@
 #include "gpu/nvml_read.h"
 
 #include <ctype.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
+#include "base/macro.h"
 #include "base/text.h"
-#include "gpu/mig_caps.h"
 #include "gpu/mig_read.h"
-#include "gpu/multiprocessors.h"
-#include "gpu/nodes.h"
-#include "gpu/nvml_links.h"
+#include "gpu/platform.h"
+
+/* ---- multiprocessors ---- */
+
+/* FP32 cores of one SM: CUDA programming guide, "Compute capabilities", arithmetic throughput. 0: none that we know. */
+static unsigned int cores_of_one(int compute_major, int compute_minor)
+{
+        static const struct {
+                int major;
+                int minor;
+                unsigned int cores;
+        } table[] = {
+                {3, 0, 192},
+                {3, 2, 192},
+                {3, 5, 192},
+                {3, 7, 192},
+                {5, 0, 128},
+                {5, 2, 128},
+                {5, 3, 128},
+                {6, 0, 64}, /* P100; other Pascal GPUs have twice as many */
+                {6, 1, 128},
+                {6, 2, 128},
+                {7, 0, 64},
+                {7, 2, 64},
+                {7, 5, 64},
+                {8, 0, 64}, /* A100, A30; other Ampere GPUs have twice as many */
+                {8, 6, 128},
+                {8, 7, 128},
+                {8, 9, 128},
+                {9, 0, 128},
+                {10, 0, 128},
+                {10, 1, 128},
+                {10, 3, 128},
+                {11, 0, 128},
+                {12, 0, 128},
+                {12, 1, 128},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++)
+                if (table[i].major == compute_major && table[i].minor == compute_minor)
+                        return table[i].cores;
+        return 0;
+}
+
+unsigned int multiprocessors_of(unsigned int cores, int compute_major, int compute_minor)
+{
+        unsigned int each = cores_of_one(compute_major, compute_minor);
+
+        return each && cores % each == 0 ? cores / each : 0;
+}
+
+/* ---- nvml links ---- */
+
+/* Position of the GPU at PCI address |bus|; n_gpus if it is not one of them, but a switch or a CPU. */
+static size_t find_by_bus(const struct inventory *inventory, const char *bus)
+{
+        for (size_t i = 0; i < inventory->n_gpus; i++)
+                if (inventory->gpus[i].bus && strcmp(inventory->gpus[i].bus, bus) == 0)
+                        return i;
+        return inventory->n_gpus;
+}
+
+/* Adds the active NVLinks of one GPU to |links|; returns how many end at something other than a GPU. */
+static unsigned int count_nvlinks(
+        const struct inventory *inventory, const struct nvml *nvml, nvmlDevice_t device, struct gpu_link *links)
+{
+        unsigned int elsewhere = 0;
+
+        for (unsigned int link = 0; link < NVML_NVLINK_MAX_LINKS; link++) {
+                nvmlEnableState_t active = NVML_FEATURE_DISABLED;
+                nvmlPciInfo_t pci = {0};
+                char bus[NVML_DEVICE_PCI_BUS_ID_BUFFER_SIZE];
+                nvmlReturn_t code = NVML_CALL(nvml, device_get_nvlink_state, device, link, &active);
+                size_t peer;
+
+                /*
+                 * Single links can be unsupported. INVALID_ARGUMENT ends the list of links. A lost GPU does not answer
+                 * any more.
+                 */
+                if (code == NVML_ERROR_NOT_SUPPORTED)
+                        continue;
+                if (code != NVML_SUCCESS)
+                        break;
+                if (active != NVML_FEATURE_ENABLED ||
+                        NVML_CALL(nvml, device_get_nvlink_remote, device, link, &pci) != NVML_SUCCESS)
+                        continue;
+                pci.busId[sizeof(pci.busId) - 1] = '\0';
+                nvml_bus_to_sysfs(pci.busId, bus, sizeof(bus));
+                peer = find_by_bus(inventory, bus);
+                if (peer < inventory->n_gpus)
+                        links[peer].nvlinks++;
+                else
+                        elsewhere++;
+        }
+        return elsewhere;
+}
+
+static bool p2p_is_ok(const struct nvml *nvml, nvmlDevice_t a, nvmlDevice_t b, nvmlGpuP2PCapsIndex_t caps)
+{
+        nvmlGpuP2PStatus_t status = NVML_P2P_STATUS_UNKNOWN;
+
+        return NVML_CALL(nvml, device_get_p2p_status, a, b, caps, &status) == NVML_SUCCESS &&
+               status == NVML_P2P_STATUS_OK;
+}
+
+/* PCIe levels and peer reads are the same in both directions, so each pair is asked about once. */
+static void read_pair(
+        const struct nvml *nvml, nvmlDevice_t a, nvmlDevice_t b, struct gpu_link *there, struct gpu_link *back)
+{
+        nvmlGpuTopologyLevel_t level;
+
+        if (!a || !b)
+                return;
+        if (NVML_CALL(nvml, device_get_common_ancestor, a, b, &level) == NVML_SUCCESS)
+                there->level = back->level = (int)level;
+        there->p2p = back->p2p = p2p_is_ok(nvml, a, b, NVML_P2P_CAPS_INDEX_READ);
+}
+
+void nvml_read_links(struct inventory *inventory, const struct nvml *nvml, const nvmlDevice_t *devices)
+{
+        size_t n = inventory->n_gpus;
+        struct gpu_link *links = ARENA_ARRAY(&inventory->arena, struct gpu_link, n * n);
+        unsigned int *switched = ARENA_ARRAY(&inventory->arena, unsigned int, n);
+
+        for (size_t i = 0; i < n; i++) {
+                for (size_t j = 0; j < n; j++)
+                        if (i != j)
+                                links[i * n + j].level = GPU_UNKNOWN_INT;
+                inventory->gpus[i].links = &links[i * n];
+        }
+        if (n < 2)
+                return;
+        for (size_t i = 0; i < n; i++)
+                if (devices[i])
+                        switched[i] = count_nvlinks(inventory, nvml, devices[i], &links[i * n]);
+        for (size_t i = 0; i < n; i++) {
+                for (size_t j = i + 1; j < n; j++) {
+                        struct gpu_link *there = &links[i * n + j];
+                        struct gpu_link *back = &links[j * n + i];
+
+                        read_pair(nvml, devices[i], devices[j], there, back);
+                        if (switched[i] && switched[j] && !there->nvlinks && !back->nvlinks &&
+                                p2p_is_ok(nvml, devices[i], devices[j], NVML_P2P_CAPS_INDEX_NVLINK)) {
+                                there->nvlinks = switched[i];
+                                back->nvlinks = switched[j];
+                        }
+                }
+        }
+}
 
 /* State that the functions of one reading share. */
 struct reader {
@@ -143,7 +290,7 @@ static int nvml_read_read_identity(struct reader *reader, nvmlDevice_t device, s
         unsigned int minor = 0;
         int known;
 
-        known = nvml_outcome(nvml, NVML_CALL(nvml, device_get_pci, device, &pci), "nvmlDeviceGetPciInfo", err);
+        known = NVML_ASK(nvml, err, device_get_pci, device, &pci);
         if (known < 0)
                 return -1;
         pci.busId[sizeof(pci.busId) - 1] = '\0';
@@ -155,7 +302,7 @@ static int nvml_read_read_identity(struct reader *reader, nvmlDevice_t device, s
         gpu->pcie_root = gpu->bus ? read_pcie_root(reader, gpu->bus) : NULL;
         gpu->pci_class = gpu->bus ? read_pci_class(reader, gpu->bus) : 0;
 
-        known = nvml_outcome(nvml, NVML_CALL(nvml, device_get_minor, device, &minor), "nvmlDeviceGetMinorNumber", err);
+        known = NVML_ASK(nvml, err, device_get_minor, device, &minor);
         if (known < 0)
                 return -1;
         if (known && minor <= INT32_MAX)
@@ -188,7 +335,7 @@ static int nvml_read_read_capability(struct reader *reader, nvmlDevice_t device,
         int major = GPU_UNKNOWN_INT;
         int minor = GPU_UNKNOWN_INT;
 
-        known = nvml_outcome(nvml, NVML_CALL(nvml, device_get_memory, device, &memory), "nvmlDeviceGetMemoryInfo", err);
+        known = NVML_ASK(nvml, err, device_get_memory, device, &memory);
         if (known < 0)
                 return -1;
         if (known)
@@ -196,8 +343,7 @@ static int nvml_read_read_capability(struct reader *reader, nvmlDevice_t device,
         if (NVML_CALL(nvml, device_get_memory_v2, device, &parts) == NVML_SUCCESS && parts.reserved < gpu->memory)
                 gpu->memory_reserved = parts.reserved;
 
-        known = nvml_outcome(nvml, NVML_CALL(nvml, device_get_compute_capability, device, &major, &minor),
-                "nvmlDeviceGetCudaComputeCapability", err);
+        known = NVML_ASK(nvml, err, device_get_compute_capability, device, &major, &minor);
         if (known < 0)
                 return -1;
         if (known) {
@@ -248,14 +394,10 @@ static int nvml_read_name_gpu(
 {
         char uuid[NVML_DEVICE_UUID_V2_BUFFER_SIZE] = "";
         const struct gpu *other;
-        nvmlReturn_t code;
 
-        code = NVML_CALL(reader->nvml, device_get_by_index, index, ret_device);
-        if (code != NVML_SUCCESS)
-                return nvml_fail(reader->nvml, code, "nvmlDeviceGetHandleByIndex", err);
-        code = NVML_CALL(reader->nvml, device_get_uuid, *ret_device, uuid, sizeof(uuid));
-        if (code != NVML_SUCCESS)
-                return nvml_fail(reader->nvml, code, "nvmlDeviceGetUUID", err);
+        if (NVML_TRY(reader->nvml, err, device_get_by_index, index, ret_device) < 0 ||
+                NVML_TRY(reader->nvml, err, device_get_uuid, *ret_device, uuid, sizeof(uuid)) < 0)
+                return -1;
         if (!*uuid)
                 return error_set(err, ERROR_UNAVAILABLE, "nvmlDeviceGetUUID: the UUID is empty");
         *ret_uuid = nvml_text(&reader->inventory->arena, uuid, sizeof(uuid));
@@ -345,16 +487,14 @@ static void read_versions(struct reader *reader)
         }
 }
 
-int nvml_read_but(struct inventory **ret, const struct nvml *nvml, const struct gpu_paths *paths,
-        const struct skips *skips, struct error *err)
+int nvml_read(struct inventory **ret, const struct nvml *nvml, const struct gpu_paths *paths, const struct skips *skips,
+        struct error *err)
 {
         struct reader reader = {.nvml = nvml, .paths = paths, .skips = skips};
         unsigned int count = 0;
-        nvmlReturn_t code;
 
-        code = NVML_CALL(nvml, device_get_count, &count);
-        if (code != NVML_SUCCESS)
-                return nvml_fail(nvml, code, "nvmlDeviceGetCount", err);
+        if (NVML_TRY(nvml, err, device_get_count, &count) < 0)
+                return -1;
         reader.inventory = inventory_new();
         read_versions(&reader);
         reader.inventory->nodes = nodes_find(paths);
@@ -365,9 +505,4 @@ int nvml_read_but(struct inventory **ret, const struct nvml *nvml, const struct 
                         reader.inventory, NVML_READ_MAX_GPUS, "this and later ones are more than this program reads");
         *ret = reader.inventory;
         return 0;
-}
-
-int nvml_read(struct inventory **ret, const struct nvml *nvml, const struct gpu_paths *paths, struct error *err)
-{
-        return nvml_read_but(ret, nvml, paths, NULL, err);
 }

@@ -14,7 +14,17 @@
 #pragma once
 
 #include "gpu/inventory.h"
-#include "gpu/paths.h"
+
+/* ---- paths ---- */
+
+/*
+ * Where this process sees the machine: the folders /dev, /proc and /sys, and the driver's files.
+ */
+
+struct gpu_paths {
+        const char *system_root; /* "" for the machine itself; tests set a folder with /dev, /proc and /sys */
+        const char *driver_root; /* the root of the driver's files as seen in this container; "" or "/": its own root */
+};
 
 /* The admin's choice: detect the platform, or use one of the two. */
 enum platform_choice { PLATFORM_CHOICE_AUTO, PLATFORM_CHOICE_NVML, PLATFORM_CHOICE_TEGRA };
@@ -35,3 +45,16 @@ bool platform_is_integrated(const struct inventory *inventory);
 
 /* The single unit of WSL or Tegra. */
 struct inventory *platform_inventory(enum platform platform);
+
+/* ---- nodes ---- */
+
+/*
+ * Finds the control device nodes of NVIDIA's driver that a container can get.
+ *
+ * A node counts when it is a character device below the machine's /dev as this process sees it, or below the driver
+ * root's, if that has a /dev of its own: NVIDIA's plugin checks only its own /dev, and so misses the nodes of a driver
+ * that runs in a container. Links do not count, since container runtimes get these exact paths.
+ */
+
+/* A set of NODE_*. */
+unsigned int nodes_find(const struct gpu_paths *paths);

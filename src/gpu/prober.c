@@ -3,11 +3,76 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "gpu/mig_read.h"
+
+#define UNITS_MAX (1 + MIG_READ_MAX)
+
+/* ---- in the process ---- */
+
+struct probe_wanted {
+        const char *units[UNITS_MAX]; /* the GPU, and those MIG devices of it that are to be probed */
+        size_t n_units;
+        unsigned int index;
+        bool counts_remaps; /* as for probe_gpu() */
+};
+
+static void pack_probe(struct pack *pack, struct probe_wanted *wanted)
+{
+        PACK(pack, *wanted);
+        wanted->n_units = MIN(wanted->n_units, UNITS_MAX);
+        for (size_t i = 0; i < wanted->n_units; i++)
+                pack_text(pack, &wanted->units[i]);
+}
+
+/* The answer has one result for each unit; those of MIG devices count only if that of the GPU is good. */
+static int serve_probe(struct nvml_serving *serving, struct pack *question, struct pack *answer, struct error *err)
+{
+        struct probe_wanted wanted;
+        struct probe_result result;
+        const struct nvml *nvml;
+
+        pack_probe(question, &wanted);
+        if (nvml_serving_open(serving, &nvml, err) < 0)
+                return -1;
+        gpu_call_about(CALL_ON_GPU, wanted.index, wanted.units[0]);
+        result = probe_gpu(nvml, wanted.units[0], wanted.counts_remaps);
+        PACK(answer, result);
+        for (size_t i = 1; i < wanted.n_units; i++) {
+                struct probe_result own = {.finding = HEALTH_BAD};
+
+                if (health_is_good(result.finding))
+                        own = probe_mig_device(nvml, wanted.units[i]);
+                PACK(answer, own);
+        }
+        return 0;
+}
+
+static void ask_probe(struct nvml_request *request, const struct probe_wanted *wanted)
+{
+        struct pack pack = pack_writer(&request->question);
+        struct probe_wanted asked = *wanted;
+
+        request->serve = serve_probe;
+        pack_probe(&pack, &asked);
+}
+
+static bool unpack_probe(struct pack *answer, struct probe_result ret[UNITS_MAX], size_t n_units)
+{
+        for (size_t i = 0; i < n_units; i++) {
+                PACK(answer, ret[i]);
+                ret[i].reason[sizeof(ret[i].reason) - 1] = '\0';
+        }
+        return pack_end(answer);
+}
+
+/* ---- on the loop ---- */
+
 struct probing {
         struct nvml_request request;
         struct prober *owner;
         bool is_forced;
-        struct look_finding units[LOOK_UNITS_MAX]; /* of which the names are set before */
+        struct look_finding units[UNITS_MAX]; /* of which the names are set before */
         size_t n_units;
         struct list link;
 };
@@ -45,7 +110,7 @@ static const struct probe_result *find_finding(const struct look_finding *findin
 static void apply_probe(struct prober *prober, struct unit_group *group, const struct gpu *gpu,
         const struct look_finding *findings, size_t n_findings, bool is_forced)
 {
-        const uint64_t now_ms = gpu_call_now_ms();
+        const uint64_t now_ms = clock_now_ms();
         struct probe_result whole = findings[0].result;
         bool is_known;
 
@@ -91,19 +156,19 @@ static void prober_on_probed(struct nvml_request *request, const struct error *e
         struct probing *probing = container_of(request, struct probing, request);
         struct prober *prober = probing->owner;
         struct gpu_known *known = prober->known;
-        const struct call_info lost = request->lost;
-        struct probe_result results[LOOK_UNITS_MAX];
+        const struct worker_call lost = request->lost;
+        struct probe_result results[UNITS_MAX];
         const struct gpu *gpu;
         struct unit_group *group = gpu_known_find_group(known, probing->units[0].unit, &gpu);
 
-        if (group && !err && look_probe_unpack(answer, results, probing->n_units)) {
+        if (group && !err && unpack_probe(answer, results, probing->n_units)) {
                 for (size_t i = 0; i < probing->n_units; i++)
                         probing->units[i].result = results[i];
                 apply_probe(prober, group, gpu, probing->units, probing->n_units, probing->is_forced);
         }
         probing_free(probing);
         if (group && err)
-                prober_put_off(group, gpu_call_now_ms());
+                prober_put_off(group, clock_now_ms());
         if (!gpu_known_note_lost(known, &lost, err) && err)
                 gpu_known_reopen(known); /* NVML cannot be opened: the reading says why */
         known->report_news(known, false);
@@ -118,7 +183,7 @@ static bool is_probed(const struct prober *prober, const struct unit_group *grou
         return false;
 }
 
-static void prober_add_unit(struct probing *probing, struct look_probe_wanted *wanted, const char *uuid)
+static void prober_add_unit(struct probing *probing, struct probe_wanted *wanted, const char *uuid)
 {
         struct look_finding *unit = &probing->units[probing->n_units++];
 
@@ -132,16 +197,16 @@ static void begin_probe(struct prober *prober, size_t position, bool is_forced, 
         struct unit_group *group = &known->units.groups[position];
         const struct gpu *gpu = &known->inventory->gpus[position];
         struct probing *probing = xcalloc(1, sizeof(*probing));
-        struct look_probe_wanted wanted = {.index = gpu->index, .counts_remaps = known->policy.counts_remaps};
+        struct probe_wanted wanted = {.index = gpu->index, .counts_remaps = known->policy.counts_remaps};
 
         *probing = (struct probing){.owner = prober, .is_forced = is_forced};
         list_append(&prober->list, &probing->link);
         prober_add_unit(probing, &wanted, gpu->uuid);
-        for (size_t i = 1; i < group->n_units && wanted.n_units < LOOK_UNITS_MAX; i++)
+        for (size_t i = 1; i < group->n_units && wanted.n_units < UNITS_MAX; i++)
                 if (!group->units[i].health.unhealthy || group->units[i].health.probe_at_ms <= now_ms)
                         prober_add_unit(probing, &wanted, group->units[i].uuid);
         nvml_request_init(&probing->request, NULL, gpu->uuid, prober_on_probed);
-        look_ask_probe(&probing->request, &wanted);
+        ask_probe(&probing->request, &wanted);
         nvml_pool_ask(known->pool, &probing->request);
 }
 

@@ -4,6 +4,9 @@
  */
 #pragma once
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "gpu/hearing.h"
 #include "gpu/known.h"
 #include "gpu/look.h"

@@ -26,3 +26,8 @@ nvmlReturn_t gpu_process_list(const struct nvml *nvml, nvmlDevice_t device, unsi
 
 /* NVML's name of the call, for messages. */
 const char *gpu_process_list_call(unsigned int kind);
+
+/* Fills in the processes of |sample|, with the pod and the container of each: see gpu/sample.h. */
+struct gpu_sample;
+void gpu_sample_processes(struct gpu_sample *sample, struct arena *arena, const struct nvml *nvml, nvmlDevice_t device,
+        const char *root, uint64_t since_ms);

@@ -2,6 +2,8 @@
 
 #include <time.h>
 
+#include "base/clock.h"
+
 /* DCGM takes a memory temperature above this for none. */
 #define MEMORY_TEMPERATURE_MAX 200U
 
@@ -174,19 +176,11 @@ static void read_fields(struct gpu_sample *sample, const struct nvml *nvml, nvml
                 sample->values[table[i].value] = field_number(&fields[i]);
 }
 
-static uint64_t sample_now_ms(void)
-{
-        struct timespec now;
-
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 /* NULL: it does not answer. */
 static struct gpu_sample *sample_add_unit(struct gpu_samples *samples, const struct nvml *nvml, const struct gpu *gpu,
         const char *uuid, nvmlDevice_t *ret_device)
 {
-        struct gpu_sample sample = {.is_mig = uuid != gpu->uuid, .at_ms = sample_now_ms()};
+        struct gpu_sample sample = {.is_mig = uuid != gpu->uuid, .at_ms = clock_now_ms()};
 
         for (size_t i = 0; i < GPU_VALUES; i++)
                 sample.values[i] = GPU_VALUE_UNKNOWN;

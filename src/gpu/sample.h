@@ -84,7 +84,7 @@ struct gpu_process {
         unsigned int sm_percent;     /* of the unit's SMs, over the last sampling period of the driver */
         unsigned int memory_percent; /* of the time of the memory controller */
         bool is_visible;             /* its PID is known here; else nothing is known of its owner */
-        const char *pod_uid;         /* base/io/cgroup.h; NULL: not a pod's */
+        const char *pod_uid;         /* base/proc.h; NULL: not a pod's */
         const char *container_id;
 };
 
@@ -127,7 +127,3 @@ struct gpu_samples *gpu_samples_free(struct gpu_samples *samples); /* accepts NU
  */
 void gpu_samples_add(struct gpu_samples *samples, const struct nvml *nvml, const struct gpu *gpu, const char *root,
         uint64_t since_ms);
-
-/* Private to gpu/sample*.c: fills in the processes of |sample|. */
-void gpu_sample_processes(struct gpu_sample *sample, struct arena *arena, const struct nvml *nvml, nvmlDevice_t device,
-        const char *root, uint64_t since_ms);

@@ -5,9 +5,92 @@
 #include <string.h>
 #include <time.h>
 
-#include "gpu/look.h"
+#include "base/clock.h"
+#include "gpu/sample.h"
 
+#define SLOW_MS UINT64_C(500) /* of one call: as long as the pool lets others wait for it */
+#define LOOK_MS UINT64_C(250)
 #define XIDS_MAX ((size_t)512) /* kinds, on all GPUs; those that come first */
+
+/* ---- in the process ---- */
+
+struct samples_wanted {
+        struct gpu gpu;
+        const char *root;
+        uint64_t since_ms;
+};
+
+static void pack_samples_wanted(struct pack *pack, struct samples_wanted *wanted)
+{
+        gpu_pack(pack, &wanted->gpu);
+        pack_text(pack, &wanted->root);
+        PACK(pack, wanted->since_ms);
+}
+
+static void pack_sample(struct pack *pack, struct gpu_sample *sample)
+{
+        struct gpu_process *processes;
+
+        pack_text(pack, &sample->uuid);
+        pack_text(pack, &sample->gpu);
+        PACK_ARRAY(pack, sample->processes, sample->n_processes);
+        processes = (struct gpu_process *)(uintptr_t)sample->processes;
+        for (size_t i = 0; i < sample->n_processes; i++) {
+                pack_text(pack, &processes[i].pod_uid);
+                pack_text(pack, &processes[i].container_id);
+        }
+}
+
+static void pack_samples(struct pack *pack, struct gpu_sample **units, size_t *n_units)
+{
+        PACK(pack, *n_units);
+        PACK_ARRAY(pack, *units, *n_units);
+        for (size_t i = 0; i < *n_units; i++)
+                pack_sample(pack, &(*units)[i]);
+}
+
+static int serve_samples(struct nvml_serving *serving, struct pack *question, struct pack *answer, struct error *err)
+{
+        struct samples_wanted wanted;
+        struct gpu_samples *samples;
+        const struct nvml *nvml;
+
+        pack_samples_wanted(question, &wanted);
+        if (nvml_serving_open(serving, &nvml, err) < 0)
+                return -1;
+        samples = gpu_samples_new();
+        gpu_call_about(CALL_ON_GPU, wanted.gpu.index, wanted.gpu.uuid);
+        gpu_samples_add(samples, nvml, &wanted.gpu, wanted.root, wanted.since_ms);
+        pack_samples(answer, &samples->units, &samples->n_units);
+        gpu_samples_free(samples);
+        return 0;
+}
+
+static void ask_samples(struct nvml_request *request, const struct gpu *gpu, const char *system_root, uint64_t since_ms)
+{
+        struct pack pack = pack_writer(&request->question);
+        struct samples_wanted asked = {.gpu = *gpu, .root = system_root, .since_ms = since_ms};
+
+        request->serve = serve_samples;
+        pack_samples_wanted(&pack, &asked);
+}
+
+static bool unpack_samples(struct pack *answer, struct gpu_samples *samples)
+{
+        struct gpu_sample *units = NULL;
+        size_t n_units = 0;
+
+        answer->arena = &samples->arena;
+        pack_samples(answer, &units, &n_units);
+        if (!pack_end(answer))
+                return false;
+        samples->units = xrealloc(samples->units, (samples->n_units + n_units + 1) * sizeof(*samples->units));
+        for (size_t i = 0; i < n_units; i++)
+                samples->units[samples->n_units++] = units[i];
+        return true;
+}
+
+/* ---- Xids ---- */
 
 void sampler_count_xid(struct sampler *sampler, const char *gpu, uint64_t xid)
 {
@@ -38,75 +121,130 @@ static void sampler_put_xids(const struct sampler *sampler, struct gpu_samples *
         samples->n_xids = sampler->n_xids;
 }
 
-static void sample_next(struct sampler *sampler);
+/* ---- one GPU ---- */
+
+struct sampling {
+        struct nvml_request request;
+        struct sampler *sampler;
+        const struct gpu_samples *round; /* that it is asked for; it may be over */
+        struct list link;
+};
+
+static void sampling_free(struct sampling *sampling)
+{
+        list_remove(&sampling->link);
+        free(sampling);
+}
+
+static bool is_sampled_slowly(const struct sampling *sampling, uint64_t now_ms)
+{
+        const struct worker_call call = nvml_pool_find_call(&sampling->request);
+
+        return *call.call && call.since_ms + SLOW_MS <= now_ms;
+}
+
+static bool is_asked(const struct sampler *sampler, const char *uuid)
+{
+        LIST_FOR_EACH(link, &sampler->asked)
+                if (strcmp(container_of(link, struct sampling, link)->request.gpu, uuid) == 0)
+                        return true;
+        return false;
+}
+
+static void on_sampled(struct nvml_request *request, const struct error *err, struct pack *answer);
+
+static void ask_gpu(struct sampler *sampler, const struct gpu *gpu)
+{
+        const struct gpu_monitor_options *options = sampler->known->options;
+        struct sampling *sampling = xcalloc(1, sizeof(*sampling));
+
+        sampling->sampler = sampler;
+        sampling->round = sampler->samples;
+        list_append(&sampler->asked, &sampling->link);
+        nvml_request_init(&sampling->request, NULL, gpu->uuid, on_sampled);
+        ask_samples(&sampling->request, gpu, options->paths.system_root, options->sample_ms);
+        nvml_pool_ask(sampler->known->pool, &sampling->request);
+}
+
+/* ---- a round ---- */
+
+static void end_round_if_over(struct sampler *sampler, uint64_t now_ms)
+{
+        const struct gpu_monitor_options *options = sampler->known->options;
+
+        if (!sampler->samples)
+                return;
+        sampler->look_at_ms = now_ms + LOOK_MS;
+        LIST_FOR_EACH(link, &sampler->asked)
+                if (!is_sampled_slowly(container_of(link, struct sampling, link), now_ms))
+                        return;
+        sampler_put_xids(sampler, sampler->samples);
+        sampler->sample_at_ms = now_ms + options->sample_ms;
+        options->on_samples(TAKE_PTR(sampler->samples), options->data);
+}
 
 static void on_sampled(struct nvml_request *request, const struct error *err, struct pack *answer)
 {
-        struct sampler *sampler = container_of(request, struct sampler, request);
+        struct sampling *sampling = container_of(request, struct sampling, request);
+        struct sampler *sampler = sampling->sampler;
         struct gpu_known *known = sampler->known;
+        const struct worker_call lost = request->lost;
+        const bool is_late = !sampler->samples || sampling->round != sampler->samples;
 
-        sampler->n_sampled++;
+        sampling_free(sampling);
         if (err)
-                (void)gpu_known_note_lost(known, &request->lost, err);
-        else if (!look_samples_unpack(answer, sampler->samples))
+                (void)gpu_known_note_lost(known, &lost, err);
+        else if (!is_late && !unpack_samples(answer, sampler->samples))
                 sampler_cancel(sampler);
-        if (sampler->samples)
-                sample_next(sampler);
+        end_round_if_over(sampler, clock_now_ms());
         known->turn(known);
-}
-
-static bool may_sample(const struct sampler *sampler, const struct gpu *gpu)
-{
-        return !gpu->failure && !gpu_known_find_hang(sampler->known, gpu);
-}
-
-/* Samples one GPU after the other, and then reports all of them. */
-static void sample_next(struct sampler *sampler)
-{
-        const struct gpu_known *known = sampler->known;
-        const struct inventory *inventory = known->inventory;
-        const struct gpu_monitor_options *options = known->options;
-        const struct gpu *gpu;
-
-        while (sampler->n_sampled < inventory->n_gpus && !may_sample(sampler, &inventory->gpus[sampler->n_sampled]))
-                sampler->n_sampled++;
-        if (sampler->n_sampled < inventory->n_gpus) {
-                gpu = &inventory->gpus[sampler->n_sampled];
-                nvml_request_init(&sampler->request, NULL, gpu->uuid, on_sampled);
-                look_ask_samples(&sampler->request, gpu, options->paths.system_root, options->sample_ms);
-                nvml_pool_ask(known->pool, &sampler->request);
-                return;
-        }
-        sampler_put_xids(sampler, sampler->samples);
-        sampler->sample_at_ms = gpu_call_now_ms() + options->sample_ms;
-        options->on_samples(TAKE_PTR(sampler->samples), options->data);
 }
 
 void sampler_begin_due(struct sampler *sampler, uint64_t now_ms)
 {
+        const struct inventory *inventory = sampler->known->inventory;
+
         if (sampler_due_ms(sampler) > now_ms)
                 return;
-        sampler->samples = gpu_samples_new();
-        sampler->n_sampled = 0;
-        sample_next(sampler);
+        if (!sampler->samples) {
+                sampler->samples = gpu_samples_new();
+                for (size_t i = 0; i < inventory->n_gpus; i++) {
+                        const struct gpu *gpu = &inventory->gpus[i];
+
+                        if (!gpu->failure && !gpu_known_find_hang(sampler->known, gpu) && !is_asked(sampler, gpu->uuid))
+                                ask_gpu(sampler, gpu);
+                }
+        }
+        end_round_if_over(sampler, now_ms);
 }
 
 uint64_t sampler_due_ms(const struct sampler *sampler)
 {
         const struct gpu_known *known = sampler->known;
 
-        return known->options->sample_ms && known->is_open && !sampler->samples ? sampler->sample_at_ms : HEALTH_NEVER;
+        if (sampler->samples)
+                return sampler->look_at_ms;
+        return known->options->sample_ms && known->is_open ? sampler->sample_at_ms : HEALTH_NEVER;
+}
+
+void sampler_init(struct sampler *sampler, struct gpu_known *known)
+{
+        sampler->known = known;
+        list_init(&sampler->asked);
 }
 
 void sampler_cancel(struct sampler *sampler)
 {
-        if (sampler->samples && sampler->request.pool)
-                nvml_pool_cancel(sampler->known->pool, &sampler->request);
+        while (!list_is_empty(&sampler->asked)) {
+                struct sampling *sampling = container_of(sampler->asked.next, struct sampling, link);
+
+                nvml_pool_cancel(sampler->known->pool, &sampling->request);
+                sampling_free(sampling);
+        }
         sampler->samples = gpu_samples_free(sampler->samples);
 }
 
 void sampler_done(struct sampler *sampler)
 {
-        gpu_samples_free(sampler->samples);
         free(sampler->xids);
 }

@@ -119,7 +119,7 @@ static int step_make(const struct work *work, struct mig_view *view, size_t at)
         item->state = MIG_RECORD_MAKING;
         if (change_save(work) < 0)
                 return -1;
-        if (mig_instances_create_split(&view->gpu, profile, item->start, slices, item->n_devices, &id, work->err) < 0) {
+        if (mig_instances_create(&view->gpu, profile, item->start, slices, item->n_devices, &id, work->err) < 0) {
                 item->state = MIG_RECORD_REMOVING; /* at most a GPU instance without a compute instance is left */
                 return -1;
         }

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "gpu/call.h"
+#include "gpu/hangs.h"
 #include "gpu/nvml_read.h"
 #include "mig/profile_text.h"
 
@@ -30,11 +30,10 @@ static int node_read_identity(
         if (code != NVML_SUCCESS)
                 return nvml_fail(nvml, code, "nvmlDeviceGetUUID", err);
         ret->uuid = nvml_text(arena, uuid, sizeof(uuid));
-        code = NVML_CALL(nvml, device_get_name, device, name, sizeof(name));
-        if (code != NVML_SUCCESS)
-                return nvml_fail(nvml, code, "nvmlDeviceGetName", err);
+        if (NVML_TRY(nvml, err, device_get_name, device, name, sizeof(name)) < 0)
+                return -1;
         ret->name = nvml_text(arena, name, sizeof(name));
-        known = nvml_outcome(nvml, NVML_CALL(nvml, device_get_pci, device, &pci), "nvmlDeviceGetPciInfo", err);
+        known = NVML_ASK(nvml, err, device_get_pci, device, &pci);
         if (known <= 0)
                 return known;
         ret->bus_id = nvml_text(arena, pci.busId, sizeof(pci.busId));
@@ -46,13 +45,11 @@ static int node_read_identity(
 static int node_read_gpu(struct mig_node_gpu *ret, struct arena *arena, const struct nvml *nvml, struct error *err)
 {
         struct mig_gpu gpu = {.nvml = nvml};
-        nvmlReturn_t code;
         int capable;
 
         gpu_call_about(CALL_ON_GPU, ret->index, NULL);
-        code = NVML_CALL(nvml, device_get_by_index, ret->index, &gpu.device);
-        if (code != NVML_SUCCESS)
-                return nvml_fail(nvml, code, "nvmlDeviceGetHandleByIndex", err);
+        if (NVML_TRY(nvml, err, device_get_by_index, ret->index, &gpu.device) < 0)
+                return -1;
         if (node_read_identity(ret, arena, nvml, gpu.device, err) < 0)
                 return -1;
         gpu.uuid = ret->uuid;

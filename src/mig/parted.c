@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/names.h"
+#include "base/strbuf.h"
 #include "base/text.h"
 #include "base/data/tree.h"
 #include "mig/profile_text.h"

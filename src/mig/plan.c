@@ -30,10 +30,10 @@ static void take_profile(struct geometry_profile *ret, const struct mig_gpu_prof
 {
         *ret = (struct geometry_profile){.slices = profile->slices,
                 .count = profile->max,
-                .engines = {[GEOMETRY_DECODERS] = profile->engines.decoders,
-                        [GEOMETRY_ENCODERS] = profile->engines.encoders,
-                        [GEOMETRY_JPEGS] = profile->engines.jpegs,
-                        [GEOMETRY_OFAS] = profile->engines.ofas}};
+                .engines = {[GEOMETRY_DECODERS] = profile->attributes.decoders,
+                        [GEOMETRY_ENCODERS] = profile->attributes.encoders,
+                        [GEOMETRY_JPEGS] = profile->attributes.jpegs,
+                        [GEOMETRY_OFAS] = profile->attributes.ofas}};
         for (size_t i = 0; i < profile->n_placements; i++) {
                 if (profile->placements[i].start < 32)
                         ret->starts |= UINT32_C(1) << profile->placements[i].start;

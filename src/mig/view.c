@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/names.h"
+#include "base/strbuf.h"
 #include "gpu/process_list.h"
 
 static bool view_has_device(const struct mig_record_item *item, const char *uuid)

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "base/names.h"
+#include "base/strbuf.h"
 #include "plan/rollout_state.h"
 
 static struct span span_of_name(const struct rollout_state *state, const char *name)

@@ -17,7 +17,8 @@ static int create(const struct mig_gpu *gpu, const struct mig_geometry *geometry
 
         for (size_t i = 0; i < geometry->n_profiles; i++)
                 if (geometry->profiles[i].id == profile) {
-                        if (mig_instances_create(gpu, &geometry->profiles[i], start, &id, err) < 0)
+                        if (mig_instances_create(
+                                    gpu, &geometry->profiles[i], start, &geometry->profiles[i].slices, 1, &id, err) < 0)
                                 return -1;
                         printf("%u\n", id);
                         return 0;

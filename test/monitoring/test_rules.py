@@ -78,7 +78,7 @@ def test_it_says_whom_to_wake_and_where_to_read_on(alert):
 
 def test_xids_are_sorted_as_the_program_sorts_them():
     classes = {}
-    for number, kind in re.findall(r'(?:COUNTS\(|\{)(\d+), (?:XID_)?([A-Z]+)', read('src/gpu/xid.c')):
+    for number, kind in re.findall(r'(?:COUNTS\(|\{)(\d+), (?:XID_)?([A-Z]+)', read('src/gpu/health.c')):
         classes.setdefault(kind, set()).add(int(number))
     assert len(classes) == 6
 

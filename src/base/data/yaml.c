@@ -11,7 +11,6 @@
 
 #include "base/alloc.h"
 #include "base/data/yaml_scalar.h"
-#include "base/data/yaml_text.h"
 
 struct loader {
         yaml_parser_t parser;

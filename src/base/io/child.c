@@ -8,12 +8,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/io/loop.h"
 #include "base/strbuf.h"
-#include "base/io/closing.h"
-#include "base/io/spawn.h"
 
 struct child {
         uv_process_t process;
@@ -248,4 +248,40 @@ int child_run(struct child **ret, uv_loop_t *loop, const struct child_options *o
                 uv_timer_start(&child->timer, on_brief_over, CHILD_BRIEF_MS, 0);
         *ret = child;
         return 0;
+}
+
+/* ---- spawn ---- */
+
+static char **copy_vector(const char *const *vector)
+{
+        size_t count = 0;
+        char **copy;
+
+        while (vector[count])
+                count++;
+        copy = xcalloc(count + 1, sizeof(*copy));
+        memcpy(copy, vector, count * sizeof(*copy)); /* uv_spawn wants char **, and changes nothing */
+        return copy;
+}
+
+int spawn(uv_loop_t *loop, uv_process_t *process, const struct spawn_options *options)
+{
+        _free_ char **argv = copy_vector(options->argv);
+        _free_ char **environment = copy_vector(options->environment);
+        uv_stdio_container_t stdio[3] = {
+                {.flags = options->input < 0 ? UV_IGNORE : UV_INHERIT_FD, .data.fd = options->input},
+                {.flags = UV_INHERIT_FD, .data.fd = options->output},
+                {.flags = UV_INHERIT_FD, .data.fd = options->output},
+        };
+        const uv_process_options_t process_options = {
+                .exit_cb = options->exited,
+                .file = argv[0],
+                .args = argv,
+                .env = environment,
+                .flags = UV_PROCESS_DETACHED,
+                .stdio_count = 3,
+                .stdio = stdio,
+        };
+
+        return uv_spawn(loop, process, &process_options);
 }

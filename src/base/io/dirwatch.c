@@ -3,12 +3,13 @@
  * made again needs a new one: each poll compares the identity of what is watched with what is at the path now.
  */
 #include "base/io/dirwatch.h"
+#include "base/file.h"
 
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/alloc.h"
-#include "base/io/deferred.h"
+#include "base/io/loop.h"
 
 #define MISSING_POLL_MS UINT64_C(1000)
 /*
@@ -23,29 +24,11 @@ struct dirwatch {
         struct deferred report; /* one change makes several events */
         char *directory;
         uint64_t poll_ms;
-        struct file_identity watched;
+        struct file_mark watched;
         void (*changed)(void *data);
         void *data;
         struct closing closing;
 };
-
-struct file_identity file_identity_of(const char *path)
-{
-        struct stat status;
-
-        if (lstat(path, &status) < 0)
-                return (struct file_identity){0};
-        return (struct file_identity){
-                .device = status.st_dev,
-                .inode = status.st_ino,
-                .change_ns = (int64_t)status.st_ctim.tv_sec * 1000000000 + status.st_ctim.tv_nsec,
-        };
-}
-
-bool file_identity_is_same(const struct file_identity *a, const struct file_identity *b)
-{
-        return a->device == b->device && a->inode == b->inode && a->change_ns == b->change_ns;
-}
 
 static void free_event(uv_handle_t *handle)
 {
@@ -66,13 +49,13 @@ static void on_dirwatch_poll(uv_timer_t *timer);
 /* Makes the kernel's watch follow what is at the path now. */
 static void dirwatch_follow(struct dirwatch *watch)
 {
-        struct file_identity now = file_identity_of(watch->directory);
+        struct file_mark now = file_mark_at(watch->directory);
 
         /* A directory's change time moves with its entries: so only device and inode show whether it is the same. */
         if (watch->event && now.device == watch->watched.device && now.inode == watch->watched.inode)
                 return;
         forget_event(watch);
-        if (!file_identity_exists(&now))
+        if (!file_mark_exists(&now))
                 return;
         watch->event = xcalloc(1, sizeof(*watch->event));
         uv_fs_event_init(watch->poll.loop, watch->event);

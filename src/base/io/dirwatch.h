@@ -4,7 +4,7 @@
  *
  * It only hints: |changed| is called after a change was seen, once a turn of the loop, and at every poll as well, since
  * inotify may lose events (overflow, a bind mount replaced). The owner compares what it finds with what it knew (struct
- * file_identity).
+ * file_mark).
  */
 #pragma once
 
@@ -14,24 +14,6 @@
 #include <uv.h>
 
 #include "base/error.h"
-
-/*
- * Tells one incarnation of a file from the next under the same name. The inode alone does not: file systems hand the
- * number of a file just removed to the next one.
- */
-struct file_identity {
-        dev_t device;
-        ino_t inode; /* 0: the file does not exist */
-        int64_t change_ns;
-};
-
-/* A file that is missing or cannot be seen has the identity of no file. */
-struct file_identity file_identity_of(const char *path);
-bool file_identity_is_same(const struct file_identity *a, const struct file_identity *b);
-static inline bool file_identity_exists(const struct file_identity *identity)
-{
-        return identity->inode != 0;
-}
 
 struct dirwatch;
 

@@ -18,7 +18,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/io/closing.h"
+#include "base/io/loop.h"
 
 #define QUIET_MS UINT64_C(200)
 #define PATIENCE_MS UINT64_C(1000)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -10,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/error.h"
 #include "base/log.h"
 #include "base/macro.h"
 
@@ -58,14 +61,6 @@ bool keeper_is_wanted(const char *choice)
         return strcmp(choice, "always") == 0;
 }
 
-static int64_t keeper_now_ms(void)
-{
-        struct timespec now;
-
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static bool asks_to_stop(int number)
 {
         return number == SIGTERM || number == SIGINT || number == SIGQUIT;
@@ -75,7 +70,7 @@ static bool asks_to_stop(int number)
 static int wait_signal(const struct keeper *keeper, int64_t deadline_ms)
 {
         for (;;) {
-                int64_t left = deadline_ms < 0 ? 1000 : MAX(deadline_ms - keeper_now_ms(), INT64_C(0));
+                int64_t left = deadline_ms < 0 ? 1000 : MAX(deadline_ms - (int64_t)clock_now_ms(), INT64_C(0));
                 struct timespec timeout = {.tv_sec = left / 1000, .tv_nsec = (left % 1000) * 1000000};
                 int number = deadline_ms < 0 ? sigwaitinfo(&keeper->signals, NULL)
                                              : sigtimedwait(&keeper->signals, NULL, &timeout);
@@ -106,11 +101,15 @@ static int start_child(struct keeper *keeper, struct error *err)
                 return 1;
         }
         keeper->child = pid;
-        keeper->started_ms = keeper_now_ms();
+        keeper->started_ms = (int64_t)clock_now_ms();
         return 0;
 }
 
-bool keeper_reap(pid_t child, int *ret_status)
+/*
+ * Reaps all processes that have ended, since orphans of a container are PID 1's. True when |child| is one of them, with
+ * its status as waitpid() has it.
+ */
+static bool keeper_reap(pid_t child, int *ret_status)
 {
         bool is_over = false;
         int status;
@@ -148,7 +147,7 @@ static void note_crash(struct keeper *keeper, int number)
 {
         keeper->crashes.total++;
         keeper->crashes.signal = number;
-        keeper->crashes.lived_ms = keeper_now_ms() - keeper->started_ms;
+        keeper->crashes.lived_ms = (int64_t)clock_now_ms() - keeper->started_ms;
         keeper->quick_ends = keeper->crashes.lived_ms < KEEPER_STEADY_MS ? keeper->quick_ends + 1 : 1;
 }
 
@@ -156,7 +155,7 @@ static void note_crash(struct keeper *keeper, int number)
 static bool wait_for_next(const struct keeper *keeper)
 {
         int64_t wait = keeper_wait_ms(keeper->quick_ends);
-        int64_t deadline = keeper_now_ms() + wait;
+        int64_t deadline = (int64_t)clock_now_ms() + wait;
         int status;
 
         if (wait)
@@ -206,4 +205,28 @@ int keeper_run(const char *what, struct keeper_crashes *ret, int *ret_status, st
                 if (!wait_for_next(&keeper))
                         return 0;
         }
+}
+
+/* ---- the first process of a container ---- */
+
+void init_if_first(void)
+{
+        struct keeper keeper = {.what = "the program"};
+        struct error err;
+        int status;
+        int rc;
+
+        if (getpid() != 1)
+                return;
+        sigfillset(&keeper.signals);
+        sigprocmask(SIG_BLOCK, &keeper.signals, &keeper.before);
+        rc = start_child(&keeper, &err);
+        if (rc > 0)
+                return;
+        if (rc < 0) {
+                log_error("cannot start a second process", LOG_ERR(&err));
+                _exit(EXIT_FAILED);
+        }
+        status = await_child(&keeper);
+        _exit(WIFEXITED(status) ? WEXITSTATUS(status) : SIGNALLED_STATUS + WTERMSIG(status));
 }

@@ -61,8 +61,13 @@ bool keeper_is_wanted(const char *choice);
  */
 int keeper_run(const char *what, struct keeper_crashes *ret, int *ret_status, struct error *err) MUST_USE;
 
+/* ---- init ---- */
+
 /*
- * Reaps all processes that have ended, since orphans of a container are PID 1's. True when |child| is one of them, with
- * its status as waitpid() has it.
+ * The first process of a container has two duties that no other has: it is the parent of every orphan, and signals for
+ * which it has no handler do not reach it. When we are that process, another one does the work, and this one waits: it
+ * buries what died, hands signals on, and ends as the other did.
  */
-bool keeper_reap(pid_t child, int *ret_status);
+
+/* Returns in the process that is to do the work: at once where we are not the first one. */
+void init_if_first(void);

@@ -11,10 +11,10 @@
 #include <stdbool.h>
 #include <uv.h>
 
-#include "base/backoff.h"
-#include "base/complaint.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/error.h"
-#include "base/io/closing.h"
+#include "base/io/loop.h"
 
 struct record_file_options {
         const char *path;                /* not copied, as |failure| */

@@ -15,3 +15,12 @@ int unix_socket_address(struct sockaddr_un *ret, const char *path, struct error 
  * if another process has replaced it by then.
  */
 int unix_socket_bind(int *ret_fd, const char *path, mode_t mode, struct error *err) MUST_USE;
+
+/* ---- reach ---- */
+
+/*
+ * Checks whether a process listens on a unix socket. The connection is closed at once, and nothing is sent.
+ */
+
+/* Returns 0 if a process listens, else an errno: ENOTSOCK if |path| is not a socket. */
+int reach_socket(const char *path);

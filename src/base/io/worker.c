@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/io/closing.h"
 #include "base/io/loop.h"
 
 #define SOCKET 3 /* the descriptor of a process that has none but this and the three that every program has */
@@ -79,11 +79,6 @@ static int own_socket = SOCKET; /* in the process */
 struct worker_call *worker_own_call(void)
 {
         return own_call;
-}
-
-static uint64_t worker_now_ms(void)
-{
-        return uv_hrtime() / 1000000;
 }
 
 size_t worker_count_left(void)
@@ -281,7 +276,7 @@ static struct worker_call copy_step(const struct worker_process *process)
         struct worker_call step = *process->step;
 
         step.call[sizeof(step.call) - 1] = step.name[sizeof(step.name) - 1] = '\0';
-        step.since_ms = MIN(step.since_ms, worker_now_ms());
+        step.since_ms = MIN(step.since_ms, clock_now_ms());
         step.extra_ms = MIN(step.extra_ms, EXTRA_MAX_MS);
         step.times = MIN(step.times, TIMES_MAX);
         return step;
@@ -313,7 +308,7 @@ static uint64_t worker_time_left(const struct worker *worker)
 {
         const struct worker_call step = copy_step(worker->process);
         const struct worker_request *request = worker->current;
-        const uint64_t now = worker_now_ms();
+        const uint64_t now = clock_now_ms();
         uint64_t due = worker->asked_at_ms + request->deadline_ms;
 
         if (request->patience == WORKER_EACH_CALL && !*step.call)
@@ -498,7 +493,7 @@ static void worker_begin_next(struct worker *worker)
                 worker_lose_process(worker, &err);
                 return;
         }
-        worker->asked_at_ms = worker_now_ms();
+        worker->asked_at_ms = clock_now_ms();
         uv_update_time(worker->loop); /* what the caller did before is not of its time */
         uv_timer_start(&worker->timer, on_worker_deadline, worker->current->deadline_ms, 0);
         uv_ref((uv_handle_t *)&worker->timer);

@@ -10,7 +10,7 @@
 #include <jansson.h>
 #include <stdint.h>
 
-#include "base/exit_status.h"
+#include "base/error.h"
 #include "config/option.h"
 
 struct command_call;

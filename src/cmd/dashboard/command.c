@@ -12,7 +12,6 @@
 #include "cmd/commands.h"
 #include "cluster/dashboard/server.h"
 #include "base/io/loop.h"
-#include "base/io/signals.h"
 #include "net/kube/access.h"
 #include "net/kube/client.h"
 

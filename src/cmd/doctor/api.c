@@ -10,7 +10,7 @@
 #include "node/dra/layout.h"
 #include "node/dra/slices.h"
 #include "node/dra/registration.h"
-#include "base/io/reach.h"
+#include "base/io/unix_socket.h"
 #include "net/kube/object.h"
 
 #define TIMEOUT_MS UINT64_C(5000)

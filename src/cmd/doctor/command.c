@@ -8,6 +8,7 @@
 
 #include "base/io/worker.h"
 #include "base/log.h"
+#include "base/clock.h"
 #include "base/strbuf.h"
 #include "base/text.h"
 #include "cmd/cli/command.h"
@@ -197,14 +198,13 @@ static void add_lines(json_t *findings, char *text)
 
 static void report_loss(const struct worker_call *lost, const struct error *cause, json_t *findings)
 {
-        const struct call_info call = gpu_call_of_worker(lost);
         const bool hung = cause->kind == ERROR_TIMEOUT;
         _free_ char *found = NULL;
         struct error why;
 
-        hang_explain(&call, cause, gpu_call_now_ms(), &why);
-        found = xasprintf("this check %s%s%s", hung ? "did not end in time" : "ended too soon", *call.call ? ": " : "",
-                *call.call ? why.text : "");
+        hang_explain(lost, cause, clock_now_ms(), &why);
+        found = xasprintf("this check %s%s%s", hung ? "did not end in time" : "ended too soon", *lost->call ? ": " : "",
+                *lost->call ? why.text : "");
         report_here(findings, DOCTOR_WRONG,
                 hung ? "every other caller waits as well" : "the library or program that it asked may have broken it",
                 hung ? "see the kernel's log" : "report it with the output of 'warpshare --version'", found);

@@ -3,7 +3,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "base/mountinfo.h"
+#include "base/proc.h"
 #include "base/text.h"
 
 /* include/linux/proc_ns.h, PROC_PID_INIT_INO. */

@@ -14,7 +14,7 @@
 #include "cmd/doctor/doctor.h"
 #include "cmd/doctor/facts.h"
 #include "base/io/lock.h"
-#include "base/io/reach.h"
+#include "base/io/unix_socket.h"
 #include "node/kubelet/plugin.h"
 #include "plan/cdi_name.h"
 

@@ -13,7 +13,7 @@
 #include "cmd/doctor/doctor.h"
 #include "cmd/doctor/facts.h"
 #include "base/io/loop.h"
-#include "base/io/reach.h"
+#include "base/io/unix_socket.h"
 #include "mps/client/ask.h"
 #include "mps/control/control.h"
 #include "mps/supervisor/shm.h"

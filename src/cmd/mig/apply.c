@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/boot_id.h"
+#include "base/proc.h"
 #include "base/strbuf.h"
 #include "cmd/mig/command.h"
 #include "mig/checkpoint.h"

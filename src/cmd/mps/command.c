@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/io/init.h"
 #include "base/io/keeper.h"
 #include "cmd/commands.h"
 #include "cmd/mps/command.h"

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "base/complaint.h"
+#include "base/log.h"
 #include "cmd/mps/process.h"
 #include "config/option.h"
 #include "plan/mps_wanted.h"

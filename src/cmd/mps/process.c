@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/io/loop.h"
-#include "base/io/signals.h"
 #include "base/io/worker.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -171,13 +171,13 @@ static char *find_unhealthy_reason(void *data)
 {
         struct mps_process *process = data;
         const struct mps_status *status = mps_supervisor_status(process->supervisor);
-        struct call_info call;
+        struct worker_call call;
         char text[200];
 
         if (mps_supervisor_hang(process->supervisor, &call)) {
                 hang_print(&call, text, sizeof(text));
                 return xasprintf("%s has not returned for %" PRIu64 " s: what needs it waits", text,
-                        hang_seconds(&call, gpu_call_now_ms()));
+                        hang_seconds(&call, clock_now_ms()));
         }
         for (size_t i = 0; i < status->n_daemons; i++)
                 if (!process_is_good(&status->daemons[i]))

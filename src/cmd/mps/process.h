@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/io/lock.h"
-#include "base/io/signals.h"
+#include "base/io/loop.h"
 #include "mps/supervisor/listener.h"
 #include "mps/supervisor/supervisor.h"
 

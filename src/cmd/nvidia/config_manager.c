@@ -16,7 +16,6 @@
 
 #include <warpshare_commit.h>
 
-#include "base/complaint.h"
 #include "base/io/worker.h"
 #include "base/log.h"
 #include "cmd/commands.h"
@@ -25,7 +24,6 @@
 #include "config/go_value.h"
 #include "config/word.h"
 #include "base/io/loop.h"
-#include "base/io/signals.h"
 #include "node/status/watch.h"
 #include "node/config/choice.h"
 #include "node/config/source.h"

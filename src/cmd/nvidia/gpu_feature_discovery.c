@@ -14,7 +14,6 @@
 
 #include "node/status/read.h"
 #include "node/status/log.h"
-#include "base/complaint.h"
 #include "base/io/worker.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -25,7 +24,6 @@
 #include "gpu/monitor.h"
 #include "base/io/filewatch.h"
 #include "base/io/loop.h"
-#include "base/io/signals.h"
 #include "node/status/api.h"
 #include "node/status/node_labels.h"
 #include "node/config/settings.h"

@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/names.h"
+#include "base/strbuf.h"
 
 #define MIG_CLIENTS_PAUSED "paused-for-mig-change"
 #define MIG_CLIENTS_SERVICES_MAX ((size_t)64)

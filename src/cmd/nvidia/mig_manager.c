@@ -20,7 +20,6 @@
 
 #include <warpshare_commit.h>
 
-#include "base/complaint.h"
 #include "base/io/worker.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -28,7 +27,6 @@
 #include "cmd/nvidia/mig_clients.h"
 #include "base/io/child.h"
 #include "base/io/loop.h"
-#include "base/io/signals.h"
 #include "net/kube/object.h"
 #include "mig/run.h"
 #include "node/status/mig_labels.h"

@@ -9,11 +9,11 @@
 #include <warpshare_commit.h>
 
 #include "base/log.h"
-#include "base/io/init.h"
+#include "base/io/keeper.h"
 #include "cmd/commands.h"
 #include "cmd/mps/command.h"
 #include "cmd/mps/own_plan.h"
-#include "base/io/signals.h"
+#include "base/io/loop.h"
 
 #define PROGRAM "mps-control-daemon"
 #define GRACE_MS UINT64_C(20000)

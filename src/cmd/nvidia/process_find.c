@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/text.h"
-#include "base/io/cgroup.h"
+#include "base/proc.h"
 #include "base/io/worker.h"
 
 #define ARGUMENT_MAX ((size_t)PATH_MAX) /* a longer one is not the name of a program */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cmd/probe/probe.h"
-#include "gpu/cuda/trouble.h"
+#include "gpu/cuda/cuda.h"
 
 /* ---- JSON ---- */
 

@@ -5,8 +5,8 @@
 
 #include "base/alloc.h"
 #include "cmd/probe/probe.h"
-#include "gpu/call.h"
-#include "gpu/multiprocessors.h"
+#include "gpu/hangs.h"
+#include "gpu/nvml_read.h"
 #include "gpu/nvml.h"
 
 /* Without a limit, at most this much is taken, since it is missing for others during the measurement. */

@@ -16,7 +16,6 @@
 #include "cmd/commands.h"
 #include "cmd/mps/own_plan.h"
 #include "cmd/run/shares.h"
-#include "base/quantity.h"
 #include "plan/mps_limits.h"
 
 enum { EXIT_NO_PROGRAM = 127, EXIT_NOT_STARTED = 126 }; /* as a shell's */

@@ -14,13 +14,14 @@
 
 #include "base/strbuf.h"
 #include "base/text.h"
+#include "base/clock.h"
 #include "cmd/cli/command.h"
 #include "cmd/commands.h"
 #include "cmd/top/screen.h"
 #include "cmd/top/top.h"
 #include "cmd/top/view.h"
 #include "gpu/apart.h"
-#include "gpu/call.h"
+#include "gpu/hangs.h"
 #include "gpu/nvml_read.h"
 #include "node/pages/page.h"
 
@@ -155,7 +156,7 @@ static int read_page(const void *data, struct strbuf *answer, struct error *err)
         _free_ char *page = NULL;
 
         if (nvml_open(&nvml, local->library, local->driver_root, err) < 0 ||
-                nvml_read(&inventory, nvml, &paths, err) < 0)
+                nvml_read(&inventory, nvml, &paths, NULL, err) < 0)
                 return -1;
         samples = gpu_samples_new();
         for (size_t i = 0; i < inventory->n_gpus; i++) {
@@ -292,11 +293,6 @@ struct look {
         uint64_t at_ms;
 };
 
-static uint64_t top_now_ms(void)
-{
-        return uv_hrtime() / 1000000;
-}
-
 static void look_again(struct look *look, const struct option_set *set, const struct top_wish *wish)
 {
         struct arena arena = ARENA_INIT;
@@ -311,7 +307,7 @@ static void look_again(struct look *look, const struct option_set *set, const st
                 look->page = page;
                 look->has_page = true;
         }
-        look->at_ms = top_now_ms();
+        look->at_ms = clock_now_ms();
 }
 
 static void draw(const struct top_screen *screen, struct top_view *view, const struct look *look)
@@ -336,12 +332,12 @@ static void watch(const struct top_screen *screen, const struct option_set *set,
         top_view_init(&view, wish);
         view.wants_page = true;
         while (!view.is_over) {
-                uint64_t passed_ms = top_now_ms() - look.at_ms;
+                uint64_t passed_ms = clock_now_ms() - look.at_ms;
 
                 if (view.wants_page || passed_ms >= interval_ms) {
                         look_again(&look, set, &view.wish);
                         view.wants_page = false;
-                        passed_ms = top_now_ms() - look.at_ms;
+                        passed_ms = clock_now_ms() - look.at_ms;
                 }
                 draw(screen, &view, &look);
                 top_view_key(

@@ -19,7 +19,7 @@
 #include "node/dra/registration.h"
 #include "base/io/lock.h"
 #include "base/io/loop.h"
-#include "base/io/reach.h"
+#include "base/io/unix_socket.h"
 #include "node/kubelet/plugin.h"
 #include "node/kubelet/pod_resources.h"
 #include "plan/cdi_name.h"

@@ -28,3 +28,22 @@ int cuda_open(struct cuda *ret, const char *library, struct error *err) MUST_USE
 
 /* 0 on success, else raises "cuInit: error 805, CUDA_ERROR_MPS_CONNECTION_FAILED: <what it means>; <what to do>". */
 int cuda_check(struct cuda *cuda, CUresult code, const char *call, struct error *err) MUST_USE;
+
+/* ---- trouble ---- */
+
+/*
+ * Explains CUDA's errors to a container that shares a GPU: their meaning, and what to do about them. Pure.
+ *
+ * Meanings: CUDA driver API, CUresult; NVIDIA's MPS manual, "Troubleshooting". CUDA gives an application the number
+ * only.
+ */
+
+struct cuda_trouble {
+        CUresult code;
+        const char *name;    /* "CUDA_ERROR_MPS_CONNECTION_FAILED" */
+        const char *meaning; /* one sentence */
+        const char *remedy;  /* what to do, one or two sentences */
+};
+
+/* NULL: not in the table. */
+const struct cuda_trouble *cuda_trouble(CUresult code);

@@ -7,7 +7,7 @@
 
 #include "base/list.h"
 #include "base/log.h"
-#include "base/io/closing.h"
+#include "base/io/loop.h"
 #include "base/io/lines.h"
 #include "mps/client/external.h"
 #include "mps/wire/message.h"

@@ -21,7 +21,7 @@
 
 #include <string.h>
 
-#include "base/backoff.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/map.h"
 

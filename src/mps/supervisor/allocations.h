@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/list.h"
-#include "base/io/closing.h"
+#include "base/io/loop.h"
 #include "mps/supervisor/daemon.h"
 
 /* Its members are for these two files. */

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "gpu/call.h"
+#include "gpu/hangs.h"
 #include "mps/control/dialogue.h"
 #include "mps/supervisor/compute_mode.h"
 #include "mps/supervisor/record.h"

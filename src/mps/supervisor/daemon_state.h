@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "base/io/closing.h"
+#include "base/io/loop.h"
 #include "mps/supervisor/daemon.h"
 #include "mps/supervisor/peer.h"
 #include "mps/supervisor/shm.h"

@@ -12,7 +12,7 @@
 #include <uv.h>
 
 #include "base/error.h"
-#include "base/io/closing.h"
+#include "base/io/loop.h"
 
 /* The files that a daemon creates in its pipe directory and keeps while it serves: two sockets and the lock file. */
 #define MPS_DOORS 3U

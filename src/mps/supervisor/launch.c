@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/io/spawn.h"
+#include "base/io/child.h"
 #include "mps/supervisor/process.h"
 
 struct mps_launch {

@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "gpu/call.h"
+#include "gpu/hangs.h"
 
 #define CGROUPS "/sys/fs/cgroup"
 

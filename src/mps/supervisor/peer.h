@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <uv.h>
 
-#include "base/io/closing.h"
+#include "base/io/loop.h"
 
 /* The connection that blocked the daemon when it was last checked. Zeroed: none did. */
 struct peer_wait {

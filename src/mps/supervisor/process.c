@@ -14,7 +14,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "base/io/cgroup.h"
+#include "base/proc.h"
 
 #define STAT_MAX ((size_t)4096)
 #define CAPABILITY_SYS_ADMIN 21

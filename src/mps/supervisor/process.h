@@ -23,7 +23,7 @@ struct process {
         uint64_t start_time;    /* ticks since boot: identifies the process together with the PID */
         uid_t uid;              /* effective; (uid_t)-1 unknown */
         uint64_t pid_namespace; /* inode; 0 unknown */
-        const char *pod_uid;    /* this and the next two as in base/io/cgroup.h */
+        const char *pod_uid;    /* this and the next two as in base/proc.h */
         const char *container_id;
         const char *cgroup;
 };

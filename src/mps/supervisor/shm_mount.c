@@ -20,7 +20,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/macro.h"
-#include "base/mountinfo.h"
+#include "base/proc.h"
 #include "base/strbuf.h"
 #include "base/io/worker.h"
 

@@ -9,13 +9,12 @@
 #include <sys/resource.h>
 
 #include "base/log.h"
-#include "base/io/deferred.h"
+#include "base/io/loop.h"
 #include "base/io/record_file.h"
 #include "mps/supervisor/allocations.h"
 #include "mps/supervisor/environment.h"
 #include "mps/supervisor/folder.h"
 #include "mps/supervisor/memory_limits.h"
-#include "mps/supervisor/shm.h"
 #include "mps/supervisor/shm.h"
 #include "mps/supervisor/shm_mount.h"
 #include "mps/supervisor/usage.h"
@@ -163,14 +162,14 @@ void mps_supervisor_look(struct mps_supervisor *supervisor)
 }
 
 /* NVML is not asked about other units any more, so it would never be found out that these answer again. */
-bool mps_supervisor_hang(const struct mps_supervisor *supervisor, struct call_info *ret)
+bool mps_supervisor_hang(const struct mps_supervisor *supervisor, struct worker_call *ret)
 {
-        struct call_info hangs[NVML_POOL_MAX];
+        struct worker_call hangs[NVML_POOL_MAX];
         const size_t n_hangs = nvml_pool_hangs(supervisor->nvml, hangs);
 
         for (size_t i = 0; i < n_hangs; i++)
-                if (mps_daemons_need(&supervisor->daemons, hangs[i].gpu) ||
-                        compute_modes_has(&supervisor->modes, hangs[i].gpu)) {
+                if (mps_daemons_need(&supervisor->daemons, hangs[i].name) ||
+                        compute_modes_has(&supervisor->modes, hangs[i].name)) {
                         *ret = hangs[i];
                         return true;
                 }

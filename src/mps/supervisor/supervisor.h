@@ -28,7 +28,7 @@
 #include <uv.h>
 
 #include "base/error.h"
-#include "gpu/call.h"
+#include "gpu/hangs.h"
 #include "mps/wire/status.h"
 #include "plan/mps_wanted.h"
 
@@ -85,7 +85,7 @@ const struct mps_status *mps_supervisor_status(const struct mps_supervisor *supe
 void mps_supervisor_look(struct mps_supervisor *supervisor);
 
 /* True if NVML does not answer about a unit; |ret| is the call that did not return. */
-bool mps_supervisor_hang(const struct mps_supervisor *supervisor, struct call_info *ret);
+bool mps_supervisor_hang(const struct mps_supervisor *supervisor, struct worker_call *ret);
 
 /* For requests about partitions, namespaces and single clients: mps/supervisor/allocations.h. */
 struct mps_allocations *mps_supervisor_allocations(struct mps_supervisor *supervisor);

@@ -2,10 +2,11 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/pack.h"
 #include "base/text.h"
-#include "gpu/call.h"
+#include "gpu/hangs.h"
 #include "gpu/process_list.h"
 
 #define PROCESSES_MAX 4096U
@@ -95,7 +96,7 @@ static int serve_usage(struct nvml_serving *serving, struct pack *question, stru
 
 static int64_t usage_now_ms(void)
 {
-        return (int64_t)gpu_call_now_ms();
+        return (int64_t)clock_now_ms();
 }
 
 static struct usage_unit *usage_unit_of(struct list *link)

@@ -90,7 +90,7 @@ struct mps_client {
         const char *unit;            /* UUID, or NULL: the control daemon does not say */
         const char *pod_uid;         /* of its cgroup, or NULL: not a pod's process */
         const char *container_id;    /* the same */
-        const char *cgroup;          /* the container's folder: base/io/cgroup.h; not sent to the agent */
+        const char *cgroup;          /* the container's folder: base/proc.h; not sent to the agent */
         const char *name_space;      /* v3: its namespace, according to its control daemon; or NULL */
         const char *allocation;      /* WARPSHARE_GRANT of its environment, a claim that the tenant may have changed; or
                                       * NULL */

@@ -20,7 +20,7 @@
 #include "base/alloc.h"
 #include "base/library.h"
 #include "base/list.h"
-#include "base/io/closing.h"
+#include "base/io/loop.h"
 #include "net/http/address.h"
 #include "net/http/library.h"
 #include "net/http/room.h"

@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/library.h"
 #include "base/list.h"
-#include "base/io/closing.h"
+#include "base/io/loop.h"
 #include "net/http/openssl.h"
 
 #define PIECE ((size_t)16 * 1024) /* a record of TLS */

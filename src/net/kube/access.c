@@ -17,9 +17,9 @@
 
 #include "base/alloc.h"
 #include "base/list.h"
-#include "base/sha256.h"
+#include "base/hash.h"
 #include "base/text.h"
-#include "base/io/deferred.h"
+#include "base/io/loop.h"
 #include "net/kube/object.h"
 
 #define KUBE_ACCESS_AT_ONCE 8U /* reviews of one question */

@@ -17,7 +17,7 @@
  *
  * Retries: after an answer 429 or 503 with Retry-After the request is sent again after that time (at most
  * KUBE_RETRY_AFTER_LIMIT_MS) or somewhat later, so that not all whom a busy server refused come back at once, and each
- * time later than before (base/backoff.h), if this fits into its timeout. After a 401 it is sent once more if token
+ * time later than before (base/clock.h), if this fits into its timeout. After a 401 it is sent once more if token
  * or certificate were replaced meanwhile. Any other failure goes to the caller, who knows whether the request may be
  * repeated: the server may have executed it although its answer was lost.
  */
@@ -29,7 +29,7 @@
 #include <uv.h>
 
 #include "base/error.h"
-#include "base/backoff.h"
+#include "base/clock.h"
 #include "net/kube/credentials.h"
 
 #define KUBE_TIMEOUT_MS UINT64_C(30000)         /* default for a request, including its retries */

@@ -5,9 +5,8 @@
 #include <strings.h>
 
 #include "base/alloc.h"
-#include "base/base64.h"
-#include "base/library.h"
 #include "base/text.h"
+#include "base/library.h"
 #include "net/kube/transport.h"
 
 /* ---- the library ---- */

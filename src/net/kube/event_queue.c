@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/backoff.h"
+#include "base/clock.h"
 #include "base/list.h"
 #include "base/text.h"
 

@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
-#include "base/backoff.h"
+#include "base/clock.h"
 #include "base/strbuf.h"
 #include "net/kube/client.h"
 #include "net/kube/object.h"
@@ -21,14 +21,6 @@ struct kube_events {
         void (*closed)(void *data);
         void *closed_data;
 };
-
-static int64_t events_now_ms(void)
-{
-        struct timespec now;
-
-        clock_gettime(CLOCK_REALTIME, &now);
-        return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* ---- the request ---- */
 
@@ -171,7 +163,7 @@ void kube_events_report(struct kube_events *events, const struct event *event)
 {
         if (!events->options.client)
                 return;
-        event_queue_add(events->queue, event, events_now_ms());
+        event_queue_add(events->queue, event, clock_unix_us() / 1000);
         send_next(events);
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "base/clock.h"
 #include "base/strbuf.h"
 #include "base/text.h"
 #include "net/kube/object.h"
@@ -146,10 +147,10 @@ static int plugin_start(const struct exec_plugin_spec *spec, char *const *enviro
 
 static int read_output(int fd, uint64_t deadline_ms, struct strbuf *text, struct error *err)
 {
-        const uint64_t end = uv_hrtime() / 1000000 + deadline_ms;
+        const uint64_t end = clock_now_ms() + deadline_ms;
 
         for (;;) {
-                const uint64_t now = uv_hrtime() / 1000000;
+                const uint64_t now = clock_now_ms();
                 struct pollfd ready = {.fd = fd, .events = POLLIN};
                 char bytes[4096];
                 ssize_t count;

@@ -7,10 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/base64.h"
+#include "base/text.h"
 #include "base/data/yaml.h"
 #include "base/file.h"
-#include "base/text.h"
 #include "net/kube/exec_plugin.h"
 #include "net/kube/object.h"
 

@@ -20,7 +20,7 @@
 
 #include "base/error.h"
 #include "base/list.h"
-#include "base/io/closing.h"
+#include "base/io/loop.h"
 #include "net/kube/client.h"
 #include "net/kube/easy.h"
 

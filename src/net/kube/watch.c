@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/strbuf.h"
 #include "base/text.h"
-#include "base/backoff.h"
+#include "base/clock.h"
 #include "net/kube/body.h"
 #include "net/kube/list.h"
 #include "net/kube/object.h"

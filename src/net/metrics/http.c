@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/macro.h"
 #include "base/text.h"
-#include "base/io/closing.h"
+#include "base/io/loop.h"
 #include "net/http/server.h"
 #include "net/metrics/exposition.h"
 

@@ -7,7 +7,7 @@
 #include <assert.h>
 
 #include "base/alloc.h"
-#include "base/io/closing.h"
+#include "base/io/loop.h"
 #include "base/io/unix_socket.h"
 #include "net/rpc/link.h"
 

@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/list.h"
-#include "base/io/closing.h"
+#include "base/io/loop.h"
 #include "base/io/unix_socket.h"
 #include "net/rpc/link.h"
 

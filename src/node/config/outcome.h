@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/complaint.h"
+#include "base/log.h"
 #include "node/config/choice.h"
 #include "node/config/nodeconfig.h"
 #include "node/config/version.h"

@@ -14,7 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/sha256.h"
+#include "base/hash.h"
 #include "base/strbuf.h"
 #include "config/config.h"
 #include "config/option.h"

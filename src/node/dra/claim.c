@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "base/quantity.h"
 #include "base/text.h"
 #include "net/kube/object.h"
 

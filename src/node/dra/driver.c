@@ -5,10 +5,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/boot_id.h"
-#include "base/complaint.h"
+#include "base/proc.h"
 #include "base/file.h"
-#include "base/io/deferred.h"
+#include "base/io/loop.h"
 #include "base/log.h"
 #include "node/dra/wanted.h"
 #include "node/dra/claim_cdi.h"

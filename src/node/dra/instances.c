@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "gpu/call.h"
+#include "gpu/hangs.h"
 #include "gpu/mig_instances.h"
 
 struct look {
@@ -98,7 +98,7 @@ int dra_instance_make(const struct nvml *nvml, struct dra_instance *instance, st
                 return error_set(err, ERROR_UNAVAILABLE, "GPU %s: has no MIG profile %u now", instance->gpu,
                         instance->profile_id);
         }
-        if (mig_instances_create(&look.gpu, profile, instance->start, &id, err) < 0) {
+        if (mig_instances_create(&look.gpu, profile, instance->start, &profile->slices, 1, &id, err) < 0) {
                 look_for_rest(nvml, instance, arena);
                 return -1;
         }

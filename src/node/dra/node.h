@@ -6,7 +6,7 @@
 
 #include <uv.h>
 
-#include "gpu/unit_health.h"
+#include "gpu/units.h"
 #include "net/kube/client.h"
 #include "node/cdi/files.h"
 #include "node/dra/prepared_record.h"

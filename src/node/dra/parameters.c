@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "base/quantity.h"
 #include "plan/capability.h"
 
 #define OURS "gpu.warpshare.dev/v1alpha1"

@@ -47,7 +47,7 @@
 struct dra_record;
 
 /*
- * Reads nothing yet: the record is empty. |boot_id|: base/boot_id.h. Both texts are copied; the folder of |path| must
+ * Reads nothing yet: the record is empty. |boot_id|: base/proc.h. Both texts are copied; the folder of |path| must
  * exist.
  */
 struct dra_record *dra_record_new(const char *path, const char *boot_id);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/backoff.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "node/dra/reconcile.h"
 #include "net/kube/object.h"

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/macro.h"
-#include "base/quantity.h"
 #include "base/text.h"
 #include "node/dra/slices.h"
 #include "net/kube/object.h"

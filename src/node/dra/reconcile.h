@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/backoff.h"
+#include "base/clock.h"
 #include "net/kube/watch.h"
 #include "node/dra/layout.h"
 

@@ -15,12 +15,12 @@
 #include <pluginregistration.pb-c.h>
 
 #include "base/alloc.h"
-#include "base/backoff.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
-#include "base/io/closing.h"
+#include "base/io/loop.h"
 #include "base/io/dirwatch.h"
-#include "base/io/reach.h"
+#include "base/io/unix_socket.h"
 #include "base/log.h"
 #include "net/kube/object.h"
 #include "net/rpc/server.h"

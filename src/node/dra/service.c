@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/io/closing.h"
+#include "base/io/loop.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "node/dra/messages.h"

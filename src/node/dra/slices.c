@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/macro.h"
-#include "base/sha256.h"
+#include "base/hash.h"
 #include "base/text.h"
 #include "gpu/nvml_abi.h"
 #include "net/kube/object.h"

@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
-#include "base/complaint.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "net/kube/client.h"
 #include "net/kube/events.h"
@@ -143,11 +143,9 @@ static void node_events_send(
 static void node_events_keep(struct node_events *events, enum node_event event, const char *text)
 {
         struct node_event_record *record = &events->recent[events->n_reported++ % NODE_EVENTS_KEPT];
-        struct timespec now;
 
-        clock_gettime(CLOCK_REALTIME, &now);
         free((void *)(uintptr_t)record->text);
-        *record = (struct node_event_record){.date_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000,
+        *record = (struct node_event_record){.date_ms = clock_unix_us() / 1000,
                 .event = event,
                 .is_warning = vocabulary[event].is_warning,
                 .text = xasprintf("%.*s", TEXT_MAX, text)};

@@ -4,7 +4,7 @@
 
 #include <deviceplugin.pb-c.h>
 
-#include "base/base64.h"
+#include "base/text.h"
 #include "base/strbuf.h"
 #include "node/kubelet/protobuf.h"
 #include "plan/cdi_name.h"

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "gpu/unit_health.h"
+#include "gpu/units.h"
 #include "node/kubelet/convert.h"
 
 struct device_list {

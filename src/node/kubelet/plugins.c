@@ -7,10 +7,11 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/list.h"
 #include "base/log.h"
-#include "base/io/deferred.h"
+#include "base/io/loop.h"
 #include "base/io/lock.h"
 #include "base/io/dirwatch.h"
 #include "node/kubelet/plugin.h"
@@ -35,10 +36,10 @@ struct plugins {
         struct deferred settle; /* shows kubelet what has changed in this turn of the loop */
         bool plan_is_new;
         struct lock lock;
-        bool is_serving;              /* this agent was the last to have the lock */
-        bool lock_refused;            /* logged */
-        bool is_removed;              /* the directory, though its path still leads there */
-        struct file_identity kubelet; /* its socket, as last seen */
+        bool is_serving;          /* this agent was the last to have the lock */
+        bool lock_refused;        /* logged */
+        bool is_removed;          /* the directory, though its path still leads there */
+        struct file_mark kubelet; /* its socket, as last seen */
         const struct plan *plan;
         struct list members;
         struct list draining; /* closing; their names are not to be registered again before they are gone */
@@ -148,7 +149,7 @@ static void carry_out_plan(struct plugins *plugins)
                         member = add_member(plugins, resource->name);
                 member->wanted = true;
                 plugin_set_resource(member->plugin, plan, resource);
-                if (is_new && (!plugins->place.kubelet_socket || file_identity_exists(&plugins->kubelet)))
+                if (is_new && (!plugins->place.kubelet_socket || file_mark_exists(&plugins->kubelet)))
                         plugin_note_kubelet(member->plugin, true);
         }
         for (struct list *link = plugins->members.next; link != &plugins->members; link = next) {
@@ -240,18 +241,18 @@ static void remove_stale_sockets(struct plugins *plugins)
 /* Compares kubelet's socket with what was last seen and notifies the plugins. */
 static void check_for_kubelet(struct plugins *plugins)
 {
-        struct file_identity now;
+        struct file_mark now;
 
         if (!plugins->place.kubelet_socket)
                 return;
-        now = file_identity_of(plugins->place.kubelet_socket);
-        if (file_identity_is_same(&now, &plugins->kubelet))
+        now = file_mark_at(plugins->place.kubelet_socket);
+        if (file_mark_is_same(&now, &plugins->kubelet))
                 return;
-        log_info(file_identity_exists(&now) ? "kubelet's socket is there" : "kubelet's socket is gone",
+        log_info(file_mark_exists(&now) ? "kubelet's socket is there" : "kubelet's socket is gone",
                 LOG_STR("socket", plugins->place.kubelet_socket));
         plugins->kubelet = now;
         LIST_FOR_EACH(link, &plugins->members)
-                plugin_note_kubelet(container_of(link, struct member, link)->plugin, file_identity_exists(&now));
+                plugin_note_kubelet(container_of(link, struct member, link)->plugin, file_mark_exists(&now));
 }
 
 static void on_lock_timer(uv_timer_t *timer);
@@ -341,10 +342,9 @@ static void on_directory_changed(void *data)
 
 static uint64_t make_incarnation(void)
 {
-        struct timespec now;
+        const uint64_t now_us = (uint64_t)clock_unix_us();
 
-        clock_gettime(CLOCK_REALTIME, &now);
-        return ((uint64_t)now.tv_sec << 20) | ((uint64_t)now.tv_nsec >> 10);
+        return now_us / 1000000 << 20 | now_us % 1000000;
 }
 
 int plugins_new(struct plugins **ret, const struct plugins_options *options, struct error *err)

@@ -22,7 +22,7 @@
 #include <stdbool.h>
 #include <uv.h>
 
-#include "gpu/unit_health.h"
+#include "gpu/units.h"
 #include "node/kubelet/broker.h"
 #include "plan/plan.h"
 

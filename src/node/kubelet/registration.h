@@ -25,7 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/backoff.h"
+#include "base/clock.h"
 
 enum registration_state {
         REGISTRATION_IDLE,

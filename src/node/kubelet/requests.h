@@ -20,7 +20,7 @@
 #include <uv.h>
 
 #include "base/list.h"
-#include "base/io/deferred.h"
+#include "base/io/loop.h"
 #include "node/kubelet/broker.h"
 #include "net/rpc/session.h"
 

@@ -48,12 +48,12 @@ const char *holdings_folder(const struct holdings *holdings)
  */
 static bool is_young(struct holdings *holdings)
 {
-        struct file_identity now = file_identity_of(holdings->paths.socket);
+        struct file_mark now = file_mark_at(holdings->paths.socket);
 
-        if (!file_identity_is_same(&now, &holdings->kubelet))
+        if (!file_mark_is_same(&now, &holdings->kubelet))
                 holdings->kubelet_since = holdings_clock(holdings);
         holdings->kubelet = now;
-        return !file_identity_exists(&now) || holdings_clock(holdings) - holdings->kubelet_since < HOLDINGS_GRACE_MS;
+        return !file_mark_exists(&now) || holdings_clock(holdings) - holdings->kubelet_since < HOLDINGS_GRACE_MS;
 }
 
 /* The record has all containers, also those that the list of a kubelet that has just started lacks. */

@@ -15,8 +15,9 @@
  */
 #pragma once
 
-#include "base/backoff.h"
-#include "base/complaint.h"
+#include "base/file.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/list.h"
 #include "base/io/dirwatch.h"
 #include "node/ledger/mps_resources.h"
@@ -72,8 +73,8 @@ struct holdings {
         bool has_record;            /* |holders| include the record */
         bool is_new;                /* in a callback for the answer to the newest question */
         int64_t listed_at; /* when the list in |holders| was asked for, if they include the record; HOLDINGS_NEVER */
-        struct file_identity kubelet; /* its socket */
-        int64_t kubelet_since;        /* that it is this one */
+        struct file_mark kubelet; /* its socket */
+        int64_t kubelet_since;    /* that it is this one */
         struct holdings_pace pace;
         struct recent_requests recent;
         struct {

@@ -5,6 +5,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "node/ledger/allocator.h"
 #include "node/ledger/claim_set.h"
 #include "node/ledger/container_start.h"
@@ -436,13 +437,7 @@ size_t ledger_claims(const struct ledger *ledger, struct arena *arena, const str
 
 static struct ledger_time read_clocks(void *data UNUSED)
 {
-        struct timespec date;
-
-        clock_gettime(CLOCK_REALTIME, &date);
-        return (struct ledger_time){
-                .clock = (int64_t)(uv_hrtime() / 1000000),
-                .date = (int64_t)date.tv_sec * 1000 + date.tv_nsec / 1000000,
-        };
+        return (struct ledger_time){.clock = (int64_t)clock_now_ms(), .date = clock_unix_us() / 1000};
 }
 
 static int open_core(struct ledger *ledger, const struct ledger_options *options, struct error *err)

@@ -22,7 +22,7 @@
 #include <uv.h>
 
 #include "config/config.h"
-#include "gpu/unit_health.h"
+#include "gpu/units.h"
 #include "net/kube/client.h"
 #include "node/events/node_events.h"
 #include "node/kubelet/broker.h"

@@ -13,9 +13,9 @@
  */
 #pragma once
 
-#include "base/backoff.h"
-#include "base/complaint.h"
-#include "base/io/closing.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/io/loop.h"
 #include "node/ledger/daemons.h"
 #include "node/ledger/ledger.h"
 

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "node/pages/usage.h"
-#include "gpu/unit_health.h"
+#include "gpu/units.h"
 #include "node/events/node_events.h"
 #include "node/kubelet/device_list.h"
 #include "node/ledger/claims.h"

@@ -3,9 +3,8 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "base/complaint.h"
-#include "base/io/loop.h"
 #include "base/log.h"
+#include "base/io/loop.h"
 #include "net/kube/object.h"
 
 struct agent_api {

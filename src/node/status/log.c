@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/alloc.h"
 #include "base/log.h"
 #include "plan/allocations.h"
@@ -100,9 +101,9 @@ static void hangs_report(const struct gpu_hang *hang, struct node_events *events
 
 void node_hangs_report(const struct gpu_hang *hang, bool has_returned, struct node_events *events)
 {
-        uint64_t now_ms = gpu_call_now_ms();
+        uint64_t now_ms = clock_now_ms();
         enum node_event event = has_returned ? NODE_EVENT_NVML_CALL_RETURNED : NODE_EVENT_NVML_CALL_HANGS;
-        const char *gpu = hang->call.gpu[0] ? hang->call.gpu : NULL;
+        const char *gpu = hang->call.name[0] ? hang->call.name : NULL;
         char text[TEXT_SIZE];
 
         if (!has_returned) {
@@ -126,7 +127,7 @@ void node_hangs_report_all(const struct gpu_monitor *monitor, struct node_events
         size_t n_hangs = gpu_monitor_hangs(monitor, hangs);
 
         for (size_t i = 0; i < n_hangs; i++)
-                hangs_report(&hangs[i], events, gpu_call_now_ms());
+                hangs_report(&hangs[i], events, clock_now_ms());
 }
 
 char *node_hangs_explain(const struct gpu_hang *hangs, size_t n_hangs, uint64_t now_ms)

@@ -5,10 +5,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/complaint.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "base/backoff.h"
+#include "base/clock.h"
 #include "net/kube/object.h"
 #include "node/status/reconcile.h"
 #include "node/status/watch.h"

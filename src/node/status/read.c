@@ -27,7 +27,7 @@ int node_read(struct inventory **ret, const struct config *config, struct error 
                 return 0;
         }
         if (nvml_open(&nvml, config->driver.nvml_library, paths.driver_root, err) < 0 ||
-                nvml_read(&inventory, nvml, &paths, err) < 0)
+                nvml_read(&inventory, nvml, &paths, NULL, err) < 0)
                 return -1;
         if (choice != PLATFORM_CHOICE_NVML && platform_is_integrated(inventory)) {
                 inventory_free(inventory);

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "base/complaint.h"
 #include "base/log.h"
 #include "net/kube/object.h"
 #include "node/status/watch.h"

@@ -34,7 +34,7 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "base/backoff.h"
+#include "base/clock.h"
 #include "net/kube/client.h"
 
 #define NODE_RECONCILE_MS UINT64_C(2000)

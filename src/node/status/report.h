@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "config/config.h"
 #include "gpu/inventory.h"
-#include "gpu/unit_health.h"
+#include "gpu/units.h"
 #include "node/events/node_events.h"
 #include "plan/plan.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/uevent.h"
+#include "gpu/driver_change.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

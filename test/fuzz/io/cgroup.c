@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/io/cgroup.h"
+#include "base/proc.h"
 
 static void need(int holds)
 {

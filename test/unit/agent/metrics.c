@@ -187,7 +187,7 @@ static void test_calls_that_hang_have_metrics_with_their_gpu(void **state UNUSED
                 {.call = {.call = "nvmlDeviceGetMemoryInfo",
                          .subject = CALL_ON_GPU,
                          .index = 2,
-                         .gpu = "GPU-2",
+                         .name = "GPU-2",
                          .since_ms = 1000}},
                 {.call = {.call = "nvmlSystemGetDriverVersion", .since_ms = 30000}},
                 {.call = {.call = "nvmlSystemGetDriverVersion", .since_ms = 20000}},

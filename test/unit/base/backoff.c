@@ -1,6 +1,6 @@
 #include "unit.h"
 
-#include "base/backoff.h"
+#include "base/clock.h"
 
 /* Chance 0 is the whole wait, UINT32_MAX half of it. */
 static void test_waits_double_up_to_their_limit(void **state UNUSED)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/base64.h"
+#include "base/text.h"
 
 static void test_what_is_base64_becomes_bytes_and_nothing_else_does(void **state UNUSED)
 {

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/boot_id.h"
+#include "base/proc.h"
 #include "base/file.h"
 
 static void test_the_boot_id_is_the_first_line(void **state UNUSED)

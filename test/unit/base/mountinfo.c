@@ -3,7 +3,7 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
-#include "base/mountinfo.h"
+#include "base/proc.h"
 
 static void test_each_line_has_its_device_place_and_propagation(void **state UNUSED)
 {

@@ -1,6 +1,6 @@
 #include "unit.h"
 
-#include "base/names.h"
+#include "base/strbuf.h"
 
 static void test_the_first_names_are_written_and_all_are_counted(void **state UNUSED)
 {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/macro.h"
-#include "base/quantity.h"
+#include "base/text.h"
 
 static void test_a_quantity_is_a_whole_number_rounded_up(void **state UNUSED)
 {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/macro.h"
-#include "base/sha256.h"
+#include "base/hash.h"
 
 static void test_it_is_what_sha256sum_prints(void **state UNUSED)
 {

@@ -6,7 +6,7 @@
 
 #include "base/macro.h"
 #include "gpu/apart.h"
-#include "gpu/call.h"
+#include "gpu/hangs.h"
 
 static int answer_it(const void *data, struct strbuf *answer, struct error *err UNUSED)
 {

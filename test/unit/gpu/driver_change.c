@@ -71,7 +71,7 @@ static void test_another_library_or_another_kernel_driver_is_another_mark(void *
         put("/v2.so", "two");
         assert_int_equal(symlink("v1.so", below("/lib.so")), 0);
         assert_true(is_changed(&mark));
-        assert_int_not_equal(mark.inode, 0);
+        assert_int_not_equal(mark.library.inode, 0);
         assert_false(is_changed(&mark));
 
         /* The link leads elsewhere; the file is replaced, and then written in place. */
@@ -94,7 +94,7 @@ static void test_another_library_or_another_kernel_driver_is_another_mark(void *
         assert_false(is_changed(&mark));
         unlink(below("/lib.so"));
         assert_true(is_changed(&mark));
-        assert_int_equal(mark.inode, 0);
+        assert_int_equal(mark.library.inode, 0);
 }
 
 static void test_a_version_of_any_length_is_taken(void **state UNUSED)

@@ -7,23 +7,24 @@
 
 #define FIRST UINT64_C(1000)
 
-static struct call_info on_gpu(unsigned int index, const char *uuid)
+static struct worker_call on_gpu(unsigned int index, const char *uuid)
 {
-        struct call_info call = {.call = "nvmlDeviceGetName", .subject = CALL_ON_GPU, .index = index, .since_ms = 1000};
+        struct worker_call call = {
+                .call = "nvmlDeviceGetName", .subject = CALL_ON_GPU, .index = index, .since_ms = 1000};
 
-        snprintf(call.gpu, sizeof(call.gpu), "%s", uuid);
+        snprintf(call.name, sizeof(call.name), "%s", uuid);
         return call;
 }
 
-static struct call_info about(enum call_subject subject)
+static struct worker_call about(enum call_subject subject)
 {
-        return (struct call_info){.call = "nvmlSystem", .subject = subject, .index = CALL_NO_INDEX};
+        return (struct worker_call){.call = "nvmlSystem", .subject = subject, .index = CALL_NO_INDEX};
 }
 
 static void test_a_gpu_that_hangs_is_left_out_with_a_reason(void **state UNUSED)
 {
         struct hangs hangs = {0};
-        const struct call_info call = on_gpu(1, "GPU-b");
+        const struct worker_call call = on_gpu(1, "GPU-b");
         struct skips skips;
 
         assert_true(hangs_add(&hangs, &call, false, FIRST, 0));
@@ -41,7 +42,7 @@ static void test_a_gpu_that_hangs_is_left_out_with_a_reason(void **state UNUSED)
 static void test_a_call_that_crashed_is_told_as_such(void **state UNUSED)
 {
         struct hangs hangs = {0};
-        const struct call_info call = on_gpu(1, "GPU-b");
+        const struct worker_call call = on_gpu(1, "GPU-b");
         struct skips skips;
 
         hangs_add(&hangs, &call, true, FIRST, 0);
@@ -52,7 +53,7 @@ static void test_a_call_that_crashed_is_told_as_such(void **state UNUSED)
 static void test_it_is_asked_again_after_pauses_that_double(void **state UNUSED)
 {
         struct hangs hangs = {0};
-        const struct call_info call = on_gpu(1, "GPU-b");
+        const struct worker_call call = on_gpu(1, "GPU-b");
         static const uint64_t pauses[] = {1000, 2000, 4000, 8000};
         struct hang *hang;
 
@@ -69,7 +70,7 @@ static void test_it_is_asked_again_after_pauses_that_double(void **state UNUSED)
 static void test_one_that_hangs_soon_again_goes_on_where_it_was_and_later_starts_short(void **state UNUSED)
 {
         struct hangs hangs = {0};
-        const struct call_info call = on_gpu(1, "GPU-b");
+        const struct worker_call call = on_gpu(1, "GPU-b");
 
         hangs_add(&hangs, &call, false, FIRST, 0);
         hangs_add(&hangs, &call, false, FIRST, 0);
@@ -86,7 +87,7 @@ static void test_one_that_hangs_soon_again_goes_on_where_it_was_and_later_starts
 static void test_a_gpu_without_a_name_is_known_by_its_index(void **state UNUSED)
 {
         struct hangs hangs = {0};
-        const struct call_info nameless = on_gpu(2, "");
+        const struct worker_call nameless = on_gpu(2, "");
 
         hangs_add(&hangs, &nameless, false, FIRST, 0);
         assert_non_null(hangs_find(&hangs, CALL_ON_GPU, 2, ""));
@@ -98,9 +99,9 @@ static void test_a_gpu_without_a_name_is_known_by_its_index(void **state UNUSED)
 static void test_the_driver_that_hangs_leaves_no_gpu_out_and_pairs_only_links(void **state UNUSED)
 {
         struct hangs hangs = {0};
-        const struct call_info driver = about(CALL_ON_DRIVER);
-        const struct call_info opening = about(CALL_TO_OPEN);
-        const struct call_info pair = about(CALL_ON_PAIR);
+        const struct worker_call driver = about(CALL_ON_DRIVER);
+        const struct worker_call opening = about(CALL_TO_OPEN);
+        const struct worker_call pair = about(CALL_ON_PAIR);
         struct skips skips;
 
         assert_true(hangs_add(&hangs, &driver, false, FIRST, 0));
@@ -120,7 +121,7 @@ static void test_if_there_are_too_many_the_oldest_gives_way(void **state UNUSED)
         struct hangs hangs = {0};
 
         for (unsigned int i = 0; i <= HANGS_MAX; i++) {
-                struct call_info call = on_gpu(i, "");
+                struct worker_call call = on_gpu(i, "");
 
                 call.since_ms = 1000 + i;
                 assert_true(hangs_add(&hangs, &call, false, FIRST, 0));
@@ -135,9 +136,9 @@ static void test_a_call_is_named_with_all_that_is_known_of_its_gpu(void **state 
 {
         struct gpu gpus[] = {{.uuid = "GPU-a", .index = 0}, {.uuid = "GPU-b", .index = 3}};
         const struct inventory inventory = {.gpus = gpus, .n_gpus = ARRAY_SIZE(gpus)};
-        struct call_info by_index = on_gpu(3, "");
-        struct call_info by_name = on_gpu(CALL_NO_INDEX, "GPU-b");
-        struct call_info other = about(CALL_ON_DRIVER);
+        struct worker_call by_index = on_gpu(3, "");
+        struct worker_call by_name = on_gpu(CALL_NO_INDEX, "GPU-b");
+        struct worker_call other = about(CALL_ON_DRIVER);
         char text[200];
 
         hang_print(&by_index, text, sizeof(text));
@@ -160,7 +161,7 @@ static void test_a_call_is_named_with_all_that_is_known_of_its_gpu(void **state 
 
 static void test_who_was_lost_in_a_call_is_told_in_which(void **state UNUSED)
 {
-        struct call_info call = on_gpu(2, "GPU-2");
+        struct worker_call call = on_gpu(2, "GPU-2");
         struct error cause;
         struct error err;
 

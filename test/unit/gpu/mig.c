@@ -1,6 +1,6 @@
 #include "unit.h"
 
-#include "gpu/mig_caps.h"
+#include "gpu/mig_read.h"
 #include "reading.h"
 
 /* The machine's /proc, for one test. */

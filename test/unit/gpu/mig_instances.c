@@ -45,12 +45,19 @@ static const struct mig_gpu_profile *profile(const struct rig *rig, const char *
         return NULL;
 }
 
+/* With one compute instance of all slices. */
+static int create_whole(const struct mig_gpu *gpu, const struct mig_gpu_profile *of, unsigned int start,
+        unsigned int *ret_id, struct error *err)
+{
+        return mig_instances_create(gpu, of, start, &of->slices, 1, ret_id, err);
+}
+
 static void create(struct rig *rig, const char *name, unsigned int start)
 {
         struct error err;
         unsigned int id;
 
-        assert_ok(mig_instances_create(&rig->gpu, profile(rig, name), start, &id, &err), &err);
+        assert_ok(create_whole(&rig->gpu, profile(rig, name), start, &id, &err), &err);
         rig_read(rig);
 }
 
@@ -61,7 +68,7 @@ static void assert_create_fails(struct rig *rig, const char *name, unsigned int 
 
         rig_read(rig);
         before = rig->geometry.n_instances;
-        assert_int_equal(mig_instances_create(&rig->gpu, profile(rig, name), start, &id, err), -1);
+        assert_int_equal(create_whole(&rig->gpu, profile(rig, name), start, &id, err), -1);
         rig_read(rig);
         assert_int_equal(rig->geometry.n_instances, before);
 }
@@ -84,9 +91,9 @@ static void test_profiles_are_listed_with_their_placements(void **state UNUSED)
         assert_int_equal(two->max, 3);
         assert_int_equal(two->memory_mib, 20096);
         assert_int_equal(two->attributes.copy_engines, 2);
-        assert_int_equal(two->engines.decoders, 2);
-        assert_int_equal(two->engines.ofas, 0);
-        assert_int_equal(profile(&rig, "7g.80gb")->engines.ofas, 1);
+        assert_int_equal(two->attributes.decoders, 2);
+        assert_int_equal(two->attributes.ofas, 0);
+        assert_int_equal(profile(&rig, "7g.80gb")->attributes.ofas, 1);
         assert_int_equal(two->n_placements, 3);
         for (unsigned int i = 0; i < 3; i++) {
                 assert_int_equal(two->placements[i].start, 2 * i);
@@ -152,7 +159,7 @@ static void test_an_instance_is_created_where_it_is_to_be_and_has_one_device_of_
                         const struct mig_gpu_instance *made;
                         unsigned int id;
 
-                        assert_ok(mig_instances_create(&rig.gpu, wanted, wanted->placements[j].start, &id, &err), &err);
+                        assert_ok(create_whole(&rig.gpu, wanted, wanted->placements[j].start, &id, &err), &err);
                         rig_read(&rig);
                         assert_int_equal(rig.geometry.n_instances, 1);
                         made = &rig.geometry.instances[0];
@@ -184,8 +191,8 @@ static void test_an_instance_is_created_with_the_compute_instances_that_are_aske
 
         rig_init(&rig, "gpus: [{model: A100-40GB, uuid: " A100 ", mig: {enabled: true}}]", A100);
         rig_read(&rig);
-        assert_ok(mig_instances_create_split(&rig.gpu, profile(&rig, "3g.20gb"), 4, split, 2, &id, &err), &err);
-        assert_ok(mig_instances_create_split(&rig.gpu, profile(&rig, "2g.10gb"), 0, NULL, 0, &id, &err), &err);
+        assert_ok(mig_instances_create(&rig.gpu, profile(&rig, "3g.20gb"), 4, split, 2, &id, &err), &err);
+        assert_ok(mig_instances_create(&rig.gpu, profile(&rig, "2g.10gb"), 0, NULL, 0, &id, &err), &err);
         rig_read(&rig);
         assert_int_equal(rig.geometry.n_instances, 2);
         assert_slices(&rig.geometry.instances[0], NULL, 0);
@@ -204,7 +211,7 @@ static void test_an_instance_is_taken_back_with_the_compute_instances_that_it_ha
                 "  errors: {nvmlGpuInstanceCreateComputeInstance: {error: UNKNOWN, after: 1}}\n",
                 A100);
         rig_read(&rig);
-        assert_int_equal(mig_instances_create_split(&rig.gpu, profile(&rig, "3g.20gb"), 4, split, 2, &id, &err), -1);
+        assert_int_equal(mig_instances_create(&rig.gpu, profile(&rig, "3g.20gb"), 4, split, 2, &id, &err), -1);
         rig_read(&rig);
         assert_int_equal(rig.geometry.n_instances, 0);
 }
@@ -295,7 +302,7 @@ static void test_what_cannot_be_taken_back_is_said(void **state UNUSED)
                 "  errors: {nvmlGpuInstanceCreateComputeInstance: UNKNOWN, nvmlGpuInstanceDestroy: IN_USE}\n",
                 A100);
         rig_read(&rig);
-        assert_int_equal(mig_instances_create(&rig.gpu, profile(&rig, "2g.10gb"), 2, &id, &err), -1);
+        assert_int_equal(create_whole(&rig.gpu, profile(&rig, "2g.10gb"), 2, &id, &err), -1);
         assert_string_equal(err.text,
                 "GPU " A100 ": create 2g.10gb at 2: nvmlGpuInstanceCreateComputeInstance: Unknown Error (UNKNOWN); the "
                 "kernel's log may say more ('dmesg | grep NVRM'); its GPU instance 4 is left without a compute instance "
@@ -500,7 +507,7 @@ static void test_whatever_call_fails_is_named(void **state UNUSED)
         }
         for (size_t i = 0; i < ARRAY_SIZE(creating); i++) {
                 break_call(creating[i]);
-                assert_int_equal(mig_instances_create(&rig.gpu, profile(&rig, "1g.5gb"), 0, &id, &err), -1);
+                assert_int_equal(create_whole(&rig.gpu, profile(&rig, "1g.5gb"), 0, &id, &err), -1);
                 assert_names(&err, creating[i]);
         }
         for (size_t i = 0; i < ARRAY_SIZE(destroying); i++) {
@@ -598,7 +605,7 @@ static void take_step(struct rig *rig, uint32_t *seed)
                 unsigned int start = made->placements[pick(seed, made->n_placements)].start;
                 unsigned int id;
 
-                if (mig_instances_create(&rig->gpu, made, start, &id, &err) == 0) {
+                if (create_whole(&rig->gpu, made, start, &id, &err) == 0) {
                         expected++;
                 } else {
                         assert_int_equal(err.kind, ERROR_EXHAUSTED);

@@ -166,6 +166,52 @@ static void test_a_gpu_that_hangs_at_start_joins_when_it_answers(void **state)
         expect(fixture, at, "inventory 3");
 }
 
+/* Long before the call counts as hanging: events and readings of the others do not wait for that. */
+static void test_a_gpu_that_hangs_while_it_is_registered_costs_the_others_no_event(void **state)
+{
+        struct fixture *fixture = *state;
+        struct gpu_monitor_options options = watchful(fixture);
+
+        options.hang_ms = 3 * PATIENCE_MS;
+        options.refresh_ms = 0;
+        start_with(fixture, THREE("", ", delays: {nvmlDeviceRegisterEvents: 600s}", ""), &options);
+        expect(fixture, 0, "inventory 3");
+        scenario_write(THREE("", ", delays: {nvmlDeviceRegisterEvents: 600s}", "") "events: [{gpu: 2, xid: 95}]\n");
+        expect(fixture, 1, "- " C " Xid 95");
+        expect_not(fixture, 0, "hangs");
+        expect_not(fixture, 0, "- " B);
+}
+
+static void test_a_gpu_that_is_slow_to_be_registered_reports_its_events(void **state)
+{
+        struct fixture *fixture = *state;
+        struct gpu_monitor_options options = watchful(fixture);
+
+        options.hang_ms = 3 * PATIENCE_MS;
+        options.refresh_ms = 0;
+        start_with(fixture, THREE("", ", delays: {nvmlDeviceRegisterEvents: 1500ms}", ""), &options);
+        expect(fixture, 0, "inventory 3");
+        scenario_write(THREE("", ", delays: {nvmlDeviceRegisterEvents: 1500ms}", "") "events: [{gpu: 2, xid: 95}]\n");
+        expect(fixture, 1, "- " C " Xid 95");
+        run_for(fixture, 2000);
+        scenario_write(THREE("", ", delays: {nvmlDeviceRegisterEvents: 1500ms}",
+                "") "events: [{gpu: 2, xid: 95}, {gpu: 1, xid: 48}]\n");
+        expect(fixture, 1, "- " B " Xid 48");
+        expect_not(fixture, 0, "hangs");
+}
+
+static void test_a_gpu_that_hangs_while_it_is_registered_is_reported(void **state)
+{
+        struct fixture *fixture = *state;
+        size_t at;
+
+        begin(fixture, THREE("", ", delays: {nvmlDeviceRegisterEvents: 600s}", ""));
+        at = expect(fixture, 0, "hangs nvmlDeviceRegisterEvents of GPU 1 (" B ")");
+        run_for(fixture, 1500); /* the others are registered after a second at the latest */
+        scenario_write(THREE("", ", delays: {nvmlDeviceRegisterEvents: 600s}", "") "events: [{gpu: 2, xid: 95}]\n");
+        expect(fixture, at, "- " C " Xid 95");
+}
+
 static void test_two_gpus_that_hang_leave_the_third(void **state)
 {
         struct fixture *fixture = *state;
@@ -460,6 +506,9 @@ int main(void)
                 HANG_TEST(test_a_slow_gpu_holds_up_no_other_and_is_read_all_the_same),
                 HANG_TEST(test_a_look_that_hangs_holds_up_no_xid),
                 HANG_TEST(test_a_gpu_that_hangs_at_start_joins_when_it_answers),
+                HANG_TEST(test_a_gpu_that_hangs_while_it_is_registered_costs_the_others_no_event),
+                HANG_TEST(test_a_gpu_that_is_slow_to_be_registered_reports_its_events),
+                HANG_TEST(test_a_gpu_that_hangs_while_it_is_registered_is_reported),
                 HANG_TEST(test_two_gpus_that_hang_leave_the_third),
                 HANG_TEST(test_an_xid_of_the_gpu_that_hangs_counts_when_it_is_back),
                 HANG_TEST(test_a_gpu_of_which_another_call_hangs_stays_away),

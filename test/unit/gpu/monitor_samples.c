@@ -13,7 +13,7 @@ static void on_samples(struct gpu_samples *samples, void *data UNUSED)
         n_rounds++;
 }
 
-static void start_sampling(struct fixture *fixture, const char *scenario)
+static void start_sampling_for(struct fixture *fixture, const char *scenario, uint64_t hang_ms)
 {
         struct gpu_monitor_options options = quick(fixture);
 
@@ -21,8 +21,13 @@ static void start_sampling(struct fixture *fixture, const char *scenario)
         n_rounds = 0;
         options.sample_ms = 20;
         options.on_samples = on_samples;
-        options.hang_ms = 300;
+        options.hang_ms = hang_ms;
         start_with(fixture, scenario, &options);
+}
+
+static void start_sampling(struct fixture *fixture, const char *scenario)
+{
+        start_sampling_for(fixture, scenario, 300);
 }
 
 struct wish {
@@ -91,6 +96,20 @@ static void test_a_reading_that_hangs_stops_neither_the_others_nor_health(void *
         expect_samples(fixture, (struct wish){{A, B}});
 }
 
+/* Long before the call counts as hanging. */
+static void test_a_reading_that_lasts_does_not_hold_up_those_of_the_others(void **state)
+{
+        struct fixture *fixture = *state;
+
+        start_sampling_for(fixture,
+                REPORTS "gpus: [{model: T4, uuid: " A ", delays: {nvmlDeviceGetPowerUsage: 600s}}, {model: T4, uuid: " B
+                        "}]\n",
+                3 * PATIENCE_MS);
+        expect_samples(fixture, (struct wish){{B, NULL}, .rounds = 2});
+        scenario_write(TWO_GPUS);
+        expect_samples(fixture, (struct wish){{A, B}, .rounds = n_rounds + 2});
+}
+
 static void test_a_gpu_that_is_gone_is_read_no_more(void **state)
 {
         struct fixture *fixture = *state;
@@ -115,6 +134,7 @@ int main(void)
                 SAMPLING(test_all_gpus_are_read_again_and_again),
                 SAMPLING(test_every_xid_is_counted_whatever_it_means_for_health),
                 SAMPLING(test_a_reading_that_hangs_stops_neither_the_others_nor_health),
+                SAMPLING(test_a_reading_that_lasts_does_not_hold_up_those_of_the_others),
                 SAMPLING(test_a_gpu_that_is_gone_is_read_no_more),
         };
 

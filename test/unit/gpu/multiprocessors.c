@@ -1,6 +1,6 @@
 #include "unit.h"
 
-#include "gpu/multiprocessors.h"
+#include "gpu/nvml_read.h"
 
 static void test_cores_become_sms_of_the_compute_capability(void **state UNUSED)
 {

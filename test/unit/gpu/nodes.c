@@ -7,7 +7,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "gpu/nodes.h"
+#include "gpu/platform.h"
 
 #define ALL (NODE_NVIDIACTL | NODE_UVM | NODE_UVM_TOOLS | NODE_MODESET | NODE_IMEX_CHANNEL)
 

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "gpu/hangs.h"
+#include "base/clock.h"
 #include "gpu/nvml_pool.h"
 #include "base/io/loop.h"
 #include "base/io/worker.h"
@@ -133,7 +134,7 @@ static void on_done(struct nvml_request *request, const struct error *err, struc
                 f->pool = nvml_pool_close(f->pool);
 }
 
-static void on_hang(const struct call_info *call, bool is_over, void *data)
+static void on_hang(const struct worker_call *call, bool is_over, void *data)
 {
         struct fixture *f = data;
         char text[200];
@@ -330,13 +331,13 @@ static void test_a_gpu_that_hangs_delays_another_by_little_and_its_own_requests_
 
         scenario_write(THREE(MEMORY_HANGS, "", ""));
         begin(f, LONG_MS);
-        before_ms = gpu_call_now_ms();
+        before_ms = clock_now_ms();
         hangs = ask(f, A);
         behind = ask_with(f, serve_nothing, A, NULL);
         other = ask(f, B);
         third = ask(f, C);
         wait_for(f, third);
-        took_ms = gpu_call_now_ms() - before_ms;
+        took_ms = clock_now_ms() - before_ms;
         assert_true(took_ms >= NVML_POOL_SLOW_MS);
         assert_true(took_ms < NVML_POOL_SLOW_MS + 10000); /* it would be LONG_MS */
         expect_answer(other);
@@ -375,7 +376,7 @@ static void test_requests_about_no_gpu_keep_their_order_as_well(void **state)
 static void test_a_call_that_is_given_up_is_named_until_its_gpu_answers_again(void **state)
 {
         struct fixture *f = *state;
-        struct call_info hangs[NVML_POOL_MAX];
+        struct worker_call hangs[NVML_POOL_MAX];
         struct asked *asked;
         struct asked *other;
 
@@ -388,10 +389,10 @@ static void test_a_call_that_is_given_up_is_named_until_its_gpu_answers_again(vo
                 strstr(asked->err.text, "nvmlDeviceGetMemoryInfo of " A " does not return: it was given up after "));
         assert_int_equal(asked->err.kind, ERROR_TIMEOUT);
         assert_string_equal(asked->request.lost.call, "nvmlDeviceGetMemoryInfo");
-        assert_string_equal(asked->request.lost.gpu, A);
+        assert_string_equal(asked->request.lost.name, A);
         assert_int_equal(nvml_pool_hangs(f->pool, hangs), 1);
         assert_string_equal(hangs[0].call, "nvmlDeviceGetMemoryInfo");
-        assert_string_equal(hangs[0].gpu, A);
+        assert_string_equal(hangs[0].name, A);
         assert_int_equal(hangs[0].subject, CALL_ON_GPU);
         asked = ask(f, A);
         other = ask(f, B);
@@ -425,7 +426,7 @@ static void test_a_start_that_hangs_is_named(void **state)
 static void test_what_hangs_outside_of_nvml_is_told_as_well(void **state)
 {
         struct fixture *f = *state;
-        struct call_info hangs[NVML_POOL_MAX];
+        struct worker_call hangs[NVML_POOL_MAX];
         struct asked *asked;
 
         begin(f, SHORT_MS);
@@ -435,8 +436,8 @@ static void test_what_hangs_outside_of_nvml_is_told_as_well(void **state)
         assert_int_equal(asked->err.kind, ERROR_TIMEOUT);
         assert_string_equal(asked->request.lost.call, "");
         assert_int_equal(nvml_pool_hangs(f->pool, hangs), 1);
-        assert_string_equal(hangs[0].gpu, A);
-        assert_true(hang_seconds(&hangs[0], gpu_call_now_ms()) < PATIENCE_MS / 1000);
+        assert_string_equal(hangs[0].name, A);
+        assert_true(hang_seconds(&hangs[0], clock_now_ms()) < PATIENCE_MS / 1000);
         assert_string_equal(f->told, "hangs: what is done between two calls\n");
 }
 
@@ -508,7 +509,7 @@ static void test_those_that_fail_at_once_are_told_after_those_before_them(void *
 static void test_a_crash_inside_nvml_fails_its_request_only(void **state)
 {
         struct fixture *f = *state;
-        struct call_info hangs[NVML_POOL_MAX];
+        struct worker_call hangs[NVML_POOL_MAX];
         struct asked *crashes;
         struct asked *after;
 

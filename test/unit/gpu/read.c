@@ -424,7 +424,7 @@ static void test_a_count_that_fails_is_nvmls_failure(void **state UNUSED)
 
         scenario_write("gpus: [{model: T4}]\nerrors: {nvmlDeviceGetCount: UNKNOWN}\n");
         assert_ok(nvml_open(&nvml, scenario_library(), "", &err), &err);
-        assert_int_equal(nvml_read(&inventory, nvml, &paths, &err), -1);
+        assert_int_equal(nvml_read(&inventory, nvml, &paths, NULL, &err), -1);
         assert_int_equal(err.kind, ERROR_UNAVAILABLE);
         assert_non_null(strstr(err.text, "nvmlDeviceGetCount: "));
         assert_null(inventory);

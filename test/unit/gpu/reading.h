@@ -17,7 +17,7 @@ static inline struct inventory *read_below(const char *scenario, const char *roo
 
         scenario_write(scenario);
         assert_ok(nvml_open(&nvml, scenario_library(), "", &err), &err);
-        assert_ok(nvml_read(&inventory, nvml, &paths, &err), &err);
+        assert_ok(nvml_read(&inventory, nvml, &paths, NULL, &err), &err);
         return inventory;
 }
 

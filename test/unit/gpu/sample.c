@@ -40,7 +40,7 @@ static struct gpu_samples *read_all(const char *scenario)
 
         scenario_write(scenario);
         assert_ok(nvml_open(&nvml, scenario_library(), "", &err), &err);
-        assert_ok(nvml_read(&inventory, nvml, &paths, &err), &err);
+        assert_ok(nvml_read(&inventory, nvml, &paths, NULL, &err), &err);
         for (size_t i = 0; i < inventory->n_gpus; i++)
                 gpu_samples_add(samples, nvml, &inventory->gpus[i], root, 5000);
         return samples;

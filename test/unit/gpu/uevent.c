@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include <uv.h>
 
-#include "gpu/uevent.h"
+#include "gpu/driver_change.h"
 
 /* As the kernel sends them: text, NUL, and so on, the last NUL included. */
 #define EVENT(text) text, sizeof(text)

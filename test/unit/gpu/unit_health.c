@@ -1,7 +1,7 @@
 #include "unit.h"
 
 #include "base/strbuf.h"
-#include "gpu/unit_health.h"
+#include "gpu/units.h"
 
 /* "GPU-0: fell, GPU-1: burns": of the units that the tests name, in this order. */
 static void assert_unhealthy(const struct unit_health *health, const char *expected)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/xid.h"
+#include "gpu/health.h"
 
 static void test_a_text_says_what_is_wrong_and_what_to_do(void **state UNUSED)
 {

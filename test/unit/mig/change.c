@@ -21,6 +21,7 @@ static void rig_plan(struct rig *rig, struct mig_plan *plan, const struct mig_wa
 /* Makes an instance as another program does. */
 static int rig_make(struct rig *rig, const char *uuid, const char *profile, unsigned int start)
 {
+        const struct mig_gpu_profile *of;
         struct mig_geometry geometry;
         struct mig_gpu gpu;
         struct error err;
@@ -28,7 +29,8 @@ static int rig_make(struct rig *rig, const char *uuid, const char *profile, unsi
 
         if (mig_gpu_open(&gpu, rig->nvml, uuid, &err) < 0 || mig_instances_read(&geometry, &rig->arena, &gpu, &err) < 0)
                 return -1;
-        return mig_instances_create(&gpu, mig_profile_text_find(&geometry, profile), start, &id, &err);
+        of = mig_profile_text_find(&geometry, profile);
+        return mig_instances_create(&gpu, of, start, &of->slices, 1, &id, &err);
 }
 
 static void assert_gpu(struct rig *rig, size_t at, const char *expected)

@@ -290,7 +290,7 @@ static void make_there(struct rig *rig, const char *uuid, const struct mig_gpu_p
         unsigned int id;
 
         if (mig_gpu_open(&gpu, rig->nvml, uuid, &err) < 0 ||
-                mig_instances_create(&gpu, profile, start, &id, &err) < 0 ||
+                mig_instances_create(&gpu, profile, start, &profile->slices, 1, &id, &err) < 0 ||
                 mig_instances_read(&geometry, &rig->arena, &gpu, &err) < 0)
                 return;
         for (size_t i = 0; i < geometry.n_instances; i++)

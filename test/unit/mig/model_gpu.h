@@ -28,7 +28,10 @@ static inline struct mig_node_gpu model_gpu(struct arena *arena, unsigned int in
                         .slices = from->slices,
                         .max = from->count,
                         .memory_mib = from->memory_mib,
-                        .engines = {from->decoders, from->encoders, from->jpegs, from->ofas},
+                        .attributes = {.decoders = from->decoders,
+                                .encoders = from->encoders,
+                                .jpegs = from->jpegs,
+                                .ofas = from->ofas},
                         .placements = placements};
                 for (unsigned int start = 0; start < 32; start++)
                         if (from->starts >> start & 1)

@@ -104,8 +104,8 @@ enum { ENGINES = 4 };
 
 static unsigned int engines_of(const struct mig_gpu_profile *profile, size_t kind)
 {
-        const unsigned int engines[ENGINES] = {
-                profile->engines.decoders, profile->engines.encoders, profile->engines.jpegs, profile->engines.ofas};
+        const unsigned int engines[ENGINES] = {profile->attributes.decoders, profile->attributes.encoders,
+                profile->attributes.jpegs, profile->attributes.ofas};
 
         return engines[kind];
 }

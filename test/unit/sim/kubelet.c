@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/base64.h"
+#include "base/text.h"
 #include "base/file.h"
 #include "base/io/loop.h"
 #include "net/rpc/client.h"

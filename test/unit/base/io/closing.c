@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/macro.h"
-#include "base/io/closing.h"
+#include "base/io/loop.h"
 
 struct owner {
         struct closing closing;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/macro.h"
-#include "base/io/deferred.h"
+#include "base/io/loop.h"
 
 struct fixture {
         uv_loop_t loop;

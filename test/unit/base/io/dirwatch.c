@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/io/dirwatch.h"
+#include "base/file.h"
 #include "base/io/loop.h"
 
 #define POLL_MS 60000     /* far away: what comes before it is no poll of a directory that is followed */
@@ -158,21 +159,21 @@ static void test_a_directory_that_is_in_use_is_also_followed_soon(void **state)
 static void test_a_file_made_again_has_another_identity(void **state)
 {
         struct fixture *f = *state;
-        struct file_identity none = file_identity_of(f->file);
-        struct file_identity first;
-        struct file_identity second;
+        struct file_mark none = file_mark_at(f->file);
+        struct file_mark first;
+        struct file_mark second;
 
-        assert_false(file_identity_exists(&none));
+        assert_false(file_mark_exists(&none));
         assert_int_equal(mkdir(f->directory, 0700), 0);
         write_file(f->file);
-        first = file_identity_of(f->file);
-        assert_true(file_identity_exists(&first));
-        assert_true(file_identity_is_same(&first, &first));
+        first = file_mark_at(f->file);
+        assert_true(file_mark_exists(&first));
+        assert_true(file_mark_is_same(&first, &first));
         usleep(20000); /* the kernel's clock for files ticks every few milliseconds */
         unlink(f->file);
         write_file(f->file);
-        second = file_identity_of(f->file);
-        assert_false(file_identity_is_same(&first, &second));
+        second = file_mark_at(f->file);
+        assert_false(file_mark_is_same(&first, &second));
 }
 
 int main(void)

@@ -3,7 +3,7 @@
 #include "base/macro.h"
 #include "gpu/cuda/kernels.h"
 #include "gpu/cuda/measure.h"
-#include "gpu/cuda/trouble.h"
+#include "gpu/cuda/cuda.h"
 
 static void test_only_blocks_of_the_first_moment_count_as_ours_at_one_time(void **state UNUSED)
 {

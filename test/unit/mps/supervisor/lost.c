@@ -12,7 +12,6 @@
 
 #include "mps/supervisor/record.h"
 #include "mps/supervisor/process.h"
-#include "mps/supervisor/record.h"
 
 #define TEST(name) cmocka_unit_test_setup_teardown((name), rig_set_up, rig_tear_down)
 #define SHARED "nvidia.com/gpu"

@@ -268,7 +268,7 @@ void nvml_pool_renew(struct nvml_pool *pool UNUSED)
 {
 }
 
-size_t nvml_pool_hangs(const struct nvml_pool *pool UNUSED, struct call_info ret[NVML_POOL_MAX] UNUSED)
+size_t nvml_pool_hangs(const struct nvml_pool *pool UNUSED, struct worker_call ret[NVML_POOL_MAX] UNUSED)
 {
         return 0;
 }

@@ -15,7 +15,6 @@
 #include "base/alloc.h"
 #include "base/macro.h"
 #include "mps/supervisor/shm.h"
-#include "mps/supervisor/shm.h"
 #include "mps/supervisor/shm_mount.h"
 
 #define CLOCK_STEP_US 50000 /* longer than the clock by which files are dated stands still */

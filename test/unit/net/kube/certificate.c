@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/base64.h"
+#include "base/text.h"
 #include "net/kube/easy.h"
 
 static const char by_dns[] = "-----BEGIN CERTIFICATE-----\n"

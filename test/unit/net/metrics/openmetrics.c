@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "net/metrics/exposition.h"
-#include "net/metrics/exposition.h"
 
 static void test_heads_of_counters_lose_their_end_and_the_page_has_one(void **state UNUSED)
 {

@@ -59,9 +59,10 @@ static void others_make(struct rig *rig, unsigned int profile_id, unsigned int s
 {
         struct mig_gpu gpu;
         struct mig_geometry geometry = geometry_of(rig, &gpu);
+        const struct mig_gpu_profile *made = profile(&geometry, profile_id);
         unsigned int id;
 
-        assert_ok(mig_instances_create(&gpu, profile(&geometry, profile_id), start, &id, &rig->err), &rig->err);
+        assert_ok(mig_instances_create(&gpu, made, start, &made->slices, 1, &id, &rig->err), &rig->err);
 }
 
 static void others_destroy(struct rig *rig)

@@ -21,7 +21,7 @@ static inline struct inventory *simulated_inventory(const char *path)
 
         if (setenv("WARPSHARE_SIM_SCENARIO", path, 1) < 0 ||
                 nvml_open(&nvml, getenv("WARPSHARE_SIM_NVML"), "", &err) < 0 ||
-                nvml_read(&inventory, nvml, &paths, &err) < 0)
+                nvml_read(&inventory, nvml, &paths, NULL, &err) < 0)
                 abort();
         return inventory;
 }

@@ -14,7 +14,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "node/dra/registration.h"
-#include "base/io/reach.h"
+#include "base/io/unix_socket.h"
 
 #define DRIVER "gpu.example.com"
 

@@ -12,7 +12,7 @@
 #include "fake_api.h"
 #include "fake_kubelet.h"
 #include "fake_supervisor.h"
-#include "gpu/unit_health.h"
+#include "gpu/units.h"
 #include "plan/node.h"
 
 #define GRACE_MS 10000 /* HOLDINGS_GRACE_MS */

@@ -1,4 +1,47 @@
 /*
+ * Texts of /proc: the pod and the container of a process by its cgroup, mounts, and the id of the boot.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/macro.h"
+
+/* ---- boot id ---- */
+
+/* The id of a boot: a record that has another one was written before the node was started last. */
+#define BOOT_ID_PATH "/proc/sys/kernel/random/boot_id"
+
+/* Reads the id, "6f1c3d3e-…", from the first line of the file |path|; for the caller to free. */
+int boot_id_read(char **ret, const char *path, struct error *err) MUST_USE;
+
+/* ---- mountinfo ---- */
+
+/*
+ * Mounts in the text of /proc/<pid>/mountinfo (proc(5)). Pure. A line: "id parent major:minor root point options
+ * [optional field…] - type source options". Characters that the kernel escapes in paths stay escaped.
+ */
+
+struct mountinfo_line {
+        dev_t device;
+        const char *point; /* points into the text; a blank follows it */
+        size_t length;
+        bool is_shared; /* other mount namespaces see what is mounted below it */
+};
+
+/* Reads the line at |*at|, and moves |*at| to the next one; invalid lines are skipped. False: no line is left. */
+bool mountinfo_next(const char **at, struct mountinfo_line *ret);
+
+/* Whether the mount point is |path| itself, not a folder above or below. */
+bool mountinfo_is_at(const struct mountinfo_line *mount, const char *path);
+
+/* ---- cgroup ---- */
+
+/*
  * Finds the pod and the container of a process by its cgroup file (/proc/<pid>/cgroup). Pure: text in, names out.
  *
  * The container runtime sets the cgroup, and a tenant cannot change it. Known forms (kubelet's cgroup drivers cgroupfs
@@ -19,12 +62,6 @@
  * The UID of a static pod is the 32 digits of its configuration's hash here, not the UID that the API server gave its
  * mirror.
  */
-#pragma once
-
-#include <stddef.h>
-
-#include "base/alloc.h"
-
 #define CGROUP_FILE_MAX ((size_t)64 * 1024)
 
 struct cgroup_owner {

@@ -4,7 +4,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "base/io/cgroup.h"
+#include "base/proc.h"
 
 #define POD "1e2f3a4b-5c6d-7e8f-9a0b-1c2d3e4f5a6b"
 #define POD_ "1e2f3a4b_5c6d_7e8f_9a0b_1c2d3e4f5a6b"

@@ -1,9 +1,33 @@
-#include "base/backoff.h"
+#include "base/clock.h"
 
 #include <sys/random.h>
 #include <time.h>
 
 #include "base/macro.h"
+
+static struct timespec read_clock(clockid_t clock)
+{
+        struct timespec now;
+
+        clock_gettime(clock, &now);
+        return now;
+}
+
+uint64_t clock_now_ms(void)
+{
+        const struct timespec now = read_clock(CLOCK_MONOTONIC);
+
+        return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+int64_t clock_unix_us(void)
+{
+        const struct timespec now = read_clock(CLOCK_REALTIME);
+
+        return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* ---- backoff ---- */
 
 uint64_t backoff_next(struct backoff *backoff, uint64_t asked_ms, uint32_t random)
 {
@@ -21,10 +45,8 @@ uint64_t backoff_next(struct backoff *backoff, uint64_t asked_ms, uint32_t rando
 uint32_t backoff_random(void)
 {
         uint32_t random;
-        struct timespec now;
 
         if (getrandom(&random, sizeof(random), GRND_NONBLOCK) == sizeof(random))
                 return random;
-        clock_gettime(CLOCK_MONOTONIC, &now); /* shortly after the boot, how long that took is random enough */
-        return (uint32_t)now.tv_nsec;
+        return (uint32_t)read_clock(CLOCK_MONOTONIC).tv_nsec; /* random enough: how long the boot took */
 }

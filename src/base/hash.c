@@ -1,8 +1,9 @@
-#include "base/sha256.h"
+#include "base/hash.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+
+/* ---- sha256 ---- */
 
 #define BLOCK ((size_t)64)
 #define LENGTH_AT (BLOCK - 8)

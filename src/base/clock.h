@@ -1,12 +1,24 @@
 /*
+ * Time: its two clocks, and how long to wait before the next attempt.
+ */
+#pragma once
+
+#include <stdint.h>
+
+/* Since some moment before the boot ended (CLOCK_MONOTONIC): for how long something takes. */
+uint64_t clock_now_ms(void);
+
+/* Microseconds since 1970 (CLOCK_REALTIME), which an admin may set back: for dates. */
+int64_t clock_unix_us(void);
+
+/* ---- backoff ---- */
+
+/*
  * Computes the wait before the next attempt: it doubles from attempt to attempt, up to a limit, and each time a random
  * part of up to half is subtracted, so that the nodes of a cluster do not retry at the same moment. A wait that the
  * server asks for is the same for all of them, so a random part of up to half is added to it. Pure but
  * for backoff_random().
  */
-#pragma once
-
-#include <stdint.h>
 
 struct backoff {
         uint64_t least_ms; /* before the second attempt, at least 1 */
