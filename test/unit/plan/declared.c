@@ -94,6 +94,9 @@ static void test_what_cannot_be_used_is_named_with_its_place(void **state UNUSED
                 {"'warpshare.dev/memory': '99999999Gi'", NONE,
                         "the annotation warpshare.dev/memory: '99999999Gi' is not an amount of memory from 1Mi to 1Ti, for example "
                         "512Mi or 20Gi, so it is ignored"},
+                {"'warpshare.dev/memory': '00000001Gi'", NONE,
+                        "the annotation warpshare.dev/memory: '00000001Gi' is not an amount of memory from 1Mi to 1Ti, for example "
+                        "512Mi or 20Gi, so it is ignored"},
                 {"'warpshare.dev/memory': '2Ti'", NONE,
                         "the annotation warpshare.dev/memory: '2Ti' is not an amount of memory from 1Mi to 1Ti, for example 512Mi or "
                         "20Gi, so it is ignored"},
