@@ -172,7 +172,7 @@ static void node_entry_ask(struct node_entry *entry)
                                                                 .data = entry});
 }
 
-/* Whose agent is due first, among those that are not asked now; NULL: none ever is. */
+/* The node whose agent is due first, among those that are not asked now; NULL: none ever is. */
 static struct node_entry *nodes_find_next(const struct cluster_nodes *nodes)
 {
         struct node_entry *next = NULL;

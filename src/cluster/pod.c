@@ -19,7 +19,7 @@ struct tallies {
         struct arena *arena;
 };
 
-/* Its position; CLUSTER_RESOURCES: there is no room for it. */
+/* Its position; CLUSTER_RESOURCES: the table is full. */
 static size_t find_tally(struct tallies *tallies, const char *name)
 {
         for (size_t i = 0; i < tallies->count; i++)

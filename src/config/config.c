@@ -125,7 +125,7 @@ static int check_right(const struct tree *tree, const struct tree_node *node, co
  * Reads the options that are in the file, except those that |reading->options| has set already: a wrong value does no
  * harm where it does not count.
  */
-static int read_options(
+static int config_read_options(
         const struct reading *reading, const struct tree *tree, const struct tree_node *root, struct error *err)
 {
         const bool is_locked = strcmp(option_set_value(reading->options, "config-keys-from-flags-only"), "true") == 0;
@@ -373,7 +373,8 @@ static int config_read_text(struct reading *reading, const struct config_text *t
         root.json = yaml->root;
         root.line = yaml_line(yaml, yaml->root);
         if (schema_read(&tree, &root, &schema_file, reading->config, err) < 0 ||
-                read_options(reading, &tree, &root, err) < 0 || check_dra(&reading->config->dra, &tree, &root, err) < 0)
+                config_read_options(reading, &tree, &root, err) < 0 ||
+                check_dra(&reading->config->dra, &tree, &root, err) < 0)
                 return -1;
         defaults.policy = set_value(reading, "shared-devices-allocation-policy");
         return config_sharing_build(&reading->config->sharing, &tree, &root, &defaults, err);

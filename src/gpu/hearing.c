@@ -314,7 +314,7 @@ static void note_failing(struct hearing *hearing, const char *reason, uint64_t l
         }
 }
 
-static void note_failure(struct hearing *hearing, const struct listener_failure *failure)
+static void hearing_note_failure(struct hearing *hearing, const struct listener_failure *failure)
 {
         struct gpu_known *known = hearing->known;
         const uint64_t now_ms = clock_now_ms();
@@ -390,7 +390,7 @@ static void on_hearing_news(struct worker_request *request, const void *bytes, s
         case LISTENER_FAILED:
                 PACK(&pack, failure);
                 if (process == hearing->now)
-                        note_failure(hearing, &failure);
+                        hearing_note_failure(hearing, &failure);
                 break;
         case LISTENER_RECOVERED:
                 if (process == hearing->now)

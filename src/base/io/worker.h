@@ -120,10 +120,7 @@ struct worker_alone {
         uv_loop_t loop;
         struct worker *worker;
         enum worker_patience patience; /* WORKER_EACH_STEP, unless it is set */
-        /*
-         * Of the last request that failed: the call that its process was in, and the signal that has ended the process,
-         * or 0.
-         */
+        /* For the last request that failed: its process's call, and the signal that has ended the process, or 0. */
         struct worker_call lost;
         int signal;
 };

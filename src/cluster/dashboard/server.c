@@ -146,7 +146,7 @@ static void answer_found(struct http_request *request, json_t *json, const char 
                 server_answer_error(request, 404, else_error);
 }
 
-/* What the path names behind |kind|, as "gpus/"; NULL: it is of another kind. */
+/* The name behind |kind|, such as "gpus/", in the path; NULL: the path is of another kind. */
 static const char *path_behind(const struct http_request *request, const char *kind)
 {
         const char *path = http_request_path(request) + strlen(API);

@@ -1,5 +1,5 @@
 /*
- * What is shown to a viewer of the dashboard.
+ * The data that a viewer of the dashboard is shown.
  *
  * A viewer who may list nodes sees nodes, GPUs, the size of shares and their use; the pod of a share only in namespaces
  * in which the viewer may list pods. Events may name any pod, so they are for those who see all. A member of the JSON

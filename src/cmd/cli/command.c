@@ -105,8 +105,8 @@ static struct place find_option(struct reading *reading, const char *name)
 }
 
 /* Takes the text behind the '=', or the next argument. |name| is what the option is called in a message. */
-static int take_value(struct reading *reading, const struct place *place, const char *name, const char *inline_value,
-        struct error *err)
+static int command_take_value(struct reading *reading, const struct place *place, const char *name,
+        const char *inline_value, struct error *err)
 {
         const struct option *option = place->option;
         const char *earlier = *place->value;
@@ -140,7 +140,7 @@ static int take_joined(struct reading *reading, const char *letters, const char 
         for (; *letters; letters++) {
                 const struct place place = find_own(reading, (const char[]){*letters, '\0'});
 
-                if (take_value(reading, &place, place.option->flag, letters[1] ? NULL : inline_value, err) < 0)
+                if (command_take_value(reading, &place, place.option->flag, letters[1] ? NULL : inline_value, err) < 0)
                         return -1;
         }
         return 1;
@@ -158,7 +158,7 @@ static struct place find_letter(struct reading *reading, const char *text, const
 }
 
 /* Sets the shared options that the command line has not set: the environment counts for them, and for no other. */
-static int settle_shared(struct reading *reading, char *const *environment, struct error *err)
+static int command_settle_shared(struct reading *reading, char *const *environment, struct error *err)
 {
         struct option_set *set = reading->set;
         const struct option *option;
@@ -234,7 +234,7 @@ static int read_flag(struct reading *reading, const char *word, struct error *er
         else
                 place = find_option(reading, name);
         if (place.option)
-                return take_value(reading, &place, called, value, err);
+                return command_take_value(reading, &place, called, value, err);
         if (command->takes_joined && has_one_dash)
                 rc = take_joined(reading, name, value, err);
         return rc ? MIN(rc, 0) : unknown_flag(command, name, err);
@@ -296,7 +296,7 @@ int command_parse(const struct command *command, struct option_set *set, const c
         set->print_schema = is_on(&reading, OPTION_PRINT_SCHEMA);
         if (set->help || set->version || set->print_schema)
                 return 0; /* to be answered even where the environment is broken */
-        if (settle_shared(&reading, environment, err) < 0)
+        if (command_settle_shared(&reading, environment, err) < 0)
                 return -1;
         return settle_own(command, values, arena, environment, err);
 }

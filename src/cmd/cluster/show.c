@@ -229,7 +229,7 @@ static int show_compare_pods(const struct row *a, const struct row *b)
         return order ? order : compare_texts(a->share->container, b->share->container);
 }
 
-static double weight_of(const struct row *row, enum show_sort sort)
+static double show_weight_of(const struct row *row, enum show_sort sort)
 {
         return sort == SHOW_BY_SM ? row->share->sm : row->share->memory_used;
 }
@@ -237,7 +237,7 @@ static double weight_of(const struct row *row, enum show_sort sort)
 static int compare_rows(const void *a, const void *b, void *data)
 {
         const enum show_sort sort = *(const enum show_sort *)data;
-        const int order = sort == SHOW_BY_POD ? 0 : compare_numbers(weight_of(a, sort), weight_of(b, sort));
+        const int order = sort == SHOW_BY_POD ? 0 : compare_numbers(show_weight_of(a, sort), weight_of(b, sort));
 
         return order ? order : show_compare_pods(a, b);
 }

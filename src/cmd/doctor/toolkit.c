@@ -91,7 +91,7 @@ static bool take_key(struct part *line, struct part *ret)
  * The value that is the rest of |line|, without blanks and comment. False: there is none, or it is not over at the end
  * of the line.
  */
-static bool take_value(struct part *line, struct part *ret)
+static bool toolkit_take_value(struct part *line, struct part *ret)
 {
         unsigned int depth = 0;
 
@@ -145,7 +145,7 @@ static int read_line(struct reading *reading, struct part line, struct error *er
         struct part key;
         struct part value;
 
-        if (!take_key(&line, &key) || !take_value(&line, &value))
+        if (!take_key(&line, &key) || !toolkit_take_value(&line, &value))
                 return error_set(
                         err, ERROR_INVALID, "line %u: no key with a value that is on this line", reading->line);
         if (is_text(&key, TOOLKIT_ENVVAR))

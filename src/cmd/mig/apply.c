@@ -176,7 +176,7 @@ static int under_way_settle(struct under_way *work, struct error *err)
 
 /* ---- what is wanted ---- */
 
-/* What was asked for, read before anything is touched. */
+/* The request, read before anything is touched. */
 struct request {
         const struct mig_apply *wish;
         struct arena *arena;

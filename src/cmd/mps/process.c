@@ -87,7 +87,7 @@ static void on_logs_timer(uv_timer_t *timer)
                 log_report_news(process, &process->logs[i]);
 }
 
-/* What a daemon that is not followed yet wrote before is not copied. */
+/* Lines that a daemon wrote before it is followed are not copied. */
 static struct mps_process_log logs_take(struct mps_process *process, const char *name)
 {
         _close_ int fd = -1;

@@ -440,7 +440,7 @@ static int gpu_feature_discovery_start(struct discovery *discovery, struct error
  * Options that the agent's table also has, but with other names in the environment. No container gets MPS mounts from
  * here, so the host's MPS root does not matter.
  */
-static void settle_shared(struct option_set *set, const char *const *values)
+static void discovery_settle_shared(struct option_set *set, const char *const *values)
 {
         static const unsigned int positions[] = {MIG_STRATEGY, FAIL_ON_INIT_ERROR, CONFIG_FILE};
 
@@ -454,7 +454,7 @@ static int gpu_feature_discovery_run(struct command_call *call, struct error *er
 {
         struct discovery discovery = {.options = &call->set, .values = call->values};
 
-        settle_shared(&call->set, call->values);
+        discovery_settle_shared(&call->set, call->values);
         command_setup_log(&call->set, "klog");
         loop_init(&discovery.loop);
         log_info("Starting GPU Feature Discovery.", LOG_STR("version", "Warpshare " WARPSHARE_VERSION));

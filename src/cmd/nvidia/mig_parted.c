@@ -124,7 +124,7 @@ static const struct option restore_own[] = {
         [APPLY_DEBUG] = PARTED_DEBUG_STEPS,
 };
 
-/* What both have of their options is set here. */
+/* Sets what the options of both commands say. */
 static int parted_change(struct command_call *call, struct mig_apply wish, const char *success, struct error *err)
 {
         struct mig_applied applied;

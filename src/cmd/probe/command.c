@@ -152,7 +152,7 @@ static const char *probe_path_of(const char *value)
         return *value ? value : NULL;
 }
 
-static int read_options(struct probe_options *options, const struct command_call *call, struct error *err)
+static int probe_read_options(struct probe_options *options, const struct command_call *call, struct error *err)
 {
         const char *const *values = call->values;
         uint64_t device;
@@ -278,7 +278,7 @@ static int probe_run(struct command_call *call, struct error *err)
         struct probe_result *result;
         int status;
 
-        if (read_options(&options, call, err) < 0)
+        if (probe_read_options(&options, call, err) < 0)
                 return COMMAND_REFUSED;
         options.work_ms = work_ms(&options);
         result = mmap(NULL, sizeof(*result), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -441,7 +441,7 @@ static bool is_about_clients(const struct mps_poll *poll, size_t question)
 }
 
 /* The answer to the next question about the servers, in their order. */
-static void take_answer(struct mps_poll *poll, const char *answer)
+static void observe_take_answer(struct mps_poll *poll, const char *answer)
 {
         struct mps_observation *seen = poll->seen;
         const size_t question = poll->n_asked++;
@@ -489,7 +489,7 @@ static void take_servers_and_clients(struct mps_poll *poll, const char *const *a
                         count = 0;
         }
         for (size_t i = 0; i < count; i++)
-                take_answer(poll, answers[i]);
+                observe_take_answer(poll, answers[i]);
         ask_about_servers(poll);
 }
 

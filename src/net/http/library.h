@@ -1,6 +1,7 @@
 /*
- * What net/http/server.c uses of libmicrohttpd, which is loaded when it is first needed. Debian builds it with GnuTLS, which is not used here. GnuTLS would
- * make each start of the program take three times as long and a third more memory, even where metrics are not read.
+ * The functions of libmicrohttpd that net/http/server.c uses. The library is loaded when it is first needed. Debian
+ * builds it with GnuTLS, which is not used here: it would make each start of the program take three times as long, and
+ * a third more memory, even where metrics are not read.
  */
 #pragma once
 

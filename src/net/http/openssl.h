@@ -1,6 +1,6 @@
 /*
- * What net/http/tls.c uses of OpenSSL, which is loaded when it is first needed: its libssl where there is one, as in Debian, or what the image's libcurl has
- * of it. So a program that uses no TLS does not load it, and one that talks to the API server over TLS does not load it
+ * The functions of OpenSSL that net/http/tls.c uses. The library is loaded when it is first needed: libssl where there
+ * is one, as in Debian, or the part of it that the image's libcurl has. So a program that uses no TLS does not load it, and one that talks to the API server over TLS does not load it
  * twice. deploy/container/libraries reads the names below.
  */
 #pragma once

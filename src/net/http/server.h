@@ -26,7 +26,7 @@
 struct http_server;
 struct http_request;
 
-/* A text that several answers share; nobody changes it. */
+/* A text that several answers share; it does not change. */
 struct http_text {
         char *data;
         size_t size;

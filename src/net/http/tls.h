@@ -33,7 +33,7 @@
 
 struct http_tls;
 
-/* What it asks of, and gives to, the server. */
+/* The questions that it asks of the server, and the connections that it hands over. */
 struct http_tls_side {
         /* Has this address shown who it is? */
         bool (*is_known)(const struct http_peer *peer, void *data);

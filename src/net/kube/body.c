@@ -144,7 +144,7 @@ void body_status_error(struct error *err, unsigned int status, const json_t *obj
                 reason ? reason : "", message && *message ? ": " : "", message ? message : "");
 }
 
-/* The object of an answer; NULL and an error if it is a 2xx without one, or if it is no 2xx. */
+/* The object of an answer; NULL and an error if it is a 2xx without one, or has another status. */
 static int body_read_object(struct kube_answer *answer, struct error *err)
 {
         json_error_t problem;

@@ -239,7 +239,7 @@ static bool call_try_again(struct kube_call *call, const struct kube_answer *ans
         return true;
 }
 
-static void on_answer(struct kube_answer *answer, void *data)
+static void client_on_answer(struct kube_answer *answer, void *data)
 {
         struct kube_call *call = data;
         const bool is_text = call->request.is_text || call->request.on_body;
@@ -270,7 +270,7 @@ static void call_send(struct kube_call *call)
                 .on_head = call->request.on_head,
                 .on_body = call->request.on_body,
                 .stream = call->request.data,
-                .on_end = on_answer,
+                .on_end = client_on_answer,
                 .data = call,
         };
 

@@ -109,7 +109,7 @@ char *exposition_take(struct exposition *exposition)
 #define TOTAL "_total"
 
 /* How much a range of the header is wanted, 0 to 1: "text/plain;version=0.0.4;q=0.3". */
-static double weight_of(const char *range, size_t length)
+static double exposition_weight_of(const char *range, size_t length)
 {
         const char *at = range;
 
@@ -139,7 +139,7 @@ bool openmetrics_is_wanted(const char *accept)
                 const size_t length = strcspn(accept, ",");
                 const char *range = accept + strspn(accept, " ");
                 const size_t left = length - MIN((size_t)(range - accept), length);
-                const double weight = weight_of(range, left);
+                const double weight = exposition_weight_of(range, left);
 
                 if (is_type(range, left, "application/openmetrics-text"))
                         open = MAX(open, weight);

@@ -444,7 +444,8 @@ static void allocating_worked(struct allocating *allocating)
         close_nvml_if_idle(allocator);
 }
 
-static int take_answer(struct allocating *allocating, const char *gpu, struct pack *answer, struct error *err)
+static int allocation_take_answer(
+        struct allocating *allocating, const char *gpu, struct pack *answer, struct error *err)
 {
         struct dra_instance *answered = NULL;
         struct dra_result *result;
@@ -472,7 +473,7 @@ static void on_part_done(struct nvml_request *request, const struct error *err, 
         struct error problem = {.kind = ERROR_NONE};
 
         if (!err)
-                (void)!take_answer(allocating, request->gpu, answer, &problem);
+                (void)!allocation_take_answer(allocating, request->gpu, answer, &problem);
         else if (err->kind == ERROR_TIMEOUT)
                 error_raise(
                         &problem, ERROR_UNAVAILABLE, "MIG devices can neither be made nor destroyed: %s", err->text);

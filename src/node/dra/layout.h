@@ -99,7 +99,7 @@ struct dra_counter {
         uint64_t value;
 };
 
-/* What one GPU can offer at the same time. The layout has no counter sets if no two devices exclude each other. */
+/* The amounts that one GPU can offer at the same time. The layout has no counter sets if no two devices exclude each other. */
 struct dra_counter_set {
         const char *name; /* "gpu-0-counters" */
         const struct dra_counter *counters;

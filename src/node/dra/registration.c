@@ -169,10 +169,7 @@ bool dra_sockets_hand_over(const struct dra_sockets *sockets)
 
 static bool is_older(const struct stat *status, int seconds)
 {
-        struct timespec now;
-
-        clock_gettime(CLOCK_REALTIME, &now);
-        return status->st_mtim.tv_sec + seconds <= now.tv_sec;
+        return status->st_mtim.tv_sec + seconds <= clock_unix_us() / 1000000;
 }
 
 static void remove_left(const char *path)
@@ -270,7 +267,7 @@ static void handle_get_info(struct rpc_call *call, const uint8_t *message UNUSED
 static void on_retry(uv_timer_t *timer);
 
 /* At which level a failure is logged: a warning each time the reason changes. */
-static enum log_level note_failure(struct dra_registration *registration, const char *reason)
+static enum log_level registration_note_failure(struct dra_registration *registration, const char *reason)
 {
         enum log_level level = strcmp(registration->last_failure, reason) == 0 ? LOG_DEBUG : LOG_WARN;
 
@@ -280,7 +277,7 @@ static enum log_level note_failure(struct dra_registration *registration, const 
 
 static void refused(struct dra_registration *registration, const char *reason)
 {
-        LOG_AT(note_failure(registration, reason), "kubelet refused the DRA driver, will try again",
+        LOG_AT(registration_note_failure(registration, reason), "kubelet refused the DRA driver, will try again",
                 LOG_STR("driver", registration->sockets.driver), LOG_STR("error", registration->last_failure));
         registration->is_registered = false;
         uv_timer_start(&registration->timer, on_retry, backoff_next(&registration->pauses, 0, backoff_random()), 0);
@@ -381,7 +378,8 @@ static void registration_look(struct dra_registration *registration)
         struct error err;
 
         if (make_sockets(registration, &err) < 0)
-                LOG_AT(note_failure(registration, err.text), "DRA driver is not to be found by kubelet, will try again",
+                LOG_AT(registration_note_failure(registration, err.text),
+                        "DRA driver is not to be found by kubelet, will try again",
                         LOG_STR("driver", registration->sockets.driver), LOG_ERR(&err));
         dra_sockets_tidy(&registration->sockets);
 }

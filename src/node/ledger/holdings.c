@@ -420,7 +420,7 @@ static void holdings_on_timer(uv_timer_t *timer)
         trim_memory();
 }
 
-static void on_answer(const struct error *err UNUSED, void *data)
+static void holdings_on_answer(const struct error *err UNUSED, void *data)
 {
         const struct holdings *holdings = data;
 
@@ -433,14 +433,14 @@ void holdings_ask(struct holdings *holdings)
         struct checkpoint record;
 
         if (!holdings->pods) {
-                on_answer(NULL, holdings);
+                holdings_on_answer(NULL, holdings);
                 return;
         }
         if (holdings->recent.count && holdings_read_record(holdings, &scratch, &record))
                 note_record(holdings, &record);
         arena_done(&scratch);
         holdings->n_questions++;
-        holdings_list(holdings, on_answer, holdings);
+        holdings_list(holdings, holdings_on_answer, holdings);
 }
 
 void holdings_begin(struct holdings *holdings)
