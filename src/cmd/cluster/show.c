@@ -237,7 +237,7 @@ static double show_weight_of(const struct row *row, enum show_sort sort)
 static int compare_rows(const void *a, const void *b, void *data)
 {
         const enum show_sort sort = *(const enum show_sort *)data;
-        const int order = sort == SHOW_BY_POD ? 0 : compare_numbers(show_weight_of(a, sort), weight_of(b, sort));
+        const int order = sort == SHOW_BY_POD ? 0 : compare_numbers(show_weight_of(a, sort), show_weight_of(b, sort));
 
         return order ? order : show_compare_pods(a, b);
 }
