@@ -1,13 +1,14 @@
 /*
- * A clock that somebody sets, and time that passes faster: preloaded into a program, for the programs that it starts, too.
+ * A clock that somebody sets, and time that passes faster: preloaded into a program, for the programs that it starts,
+ * too.
  *
  * The time of day is wrong by as many seconds as stand in the file that WARPSHARE_SIM_CLOCK names, from the moment at
  * which they are written there. No file, no error of the clock. As with a clock that is set, only the time of day is
  * another. Otherwise than there, what the kernel writes itself, the times of files, is not wrong.
  *
  * WARPSHARE_SIM_SPEED: how many times as fast the monotonic clock goes, 1 to 100; nothing: as fast as ever. What waits
- * for so long waits as much less: poll, epoll_wait, sleeps and alarms. So a program comes to its deadlines and back-offs
- * sooner, and all programs under one speed agree about the time. The time of day goes on as it is, and so do
+ * for so long waits as much less: poll, epoll_wait, sleeps and alarms. So a program comes to its deadlines and
+ * back-offs sooner, and all programs under one speed agree about the time. The time of day goes on as it is, and so do
  * CLOCK_BOOTTIME, by which the kernel says when a process began, and timers of the kernel (SO_RCVTIMEO, timerfd).
  */
 #include <errno.h>
@@ -58,7 +59,10 @@ static struct timespec from_ns(int64_t ns)
         return (struct timespec){.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S};
 }
 
-/* How long to wait for what |time| of the program's clock is: never less, so that nobody wakes too early and waits again. */
+/*
+ * How long to wait for what |time| of the program's clock is: never less, so that nobody wakes too early and waits
+ * again.
+ */
 static struct timespec shorten(const struct timespec *time)
 {
         int64_t speed = read_speed();

@@ -23,8 +23,8 @@ struct library_symbol {
         }
 
 /*
- * Fills the pointers of |ret| from the open library |handle|, and |ret_names|, if it is not NULL, with the name of each.
- * NULL, or the name of the first symbol that is missing and not optional.
+ * Fills the pointers of |ret| from the open library |handle|, and |ret_names|, if it is not NULL, with the name of
+ * each. NULL, or the name of the first symbol that is missing and not optional.
  */
 const char *library_find(void *handle, const struct library_symbol *symbols, size_t n_symbols, void *ret,
         const char **ret_names) MUST_USE;

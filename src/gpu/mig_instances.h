@@ -47,8 +47,8 @@ struct mig_gpu_profile {
         unsigned int max;    /* instances on an empty GPU */
         uint64_t memory_mib;
         /*
-         * The attributes of one instance with one MIG device of all its slices. Instances share out the engines of a GPU: what
-         * one has no other has. The media extension of "+me" has the one for optical flow.
+         * The attributes of one instance with one MIG device of all its slices. Instances share out the engines of a
+         * GPU: what one has no other has. The media extension of "+me" has the one for optical flow.
          */
         struct mig_attributes attributes;
         const struct mig_placement *placements; /* possible on an empty GPU, as the driver lists them */

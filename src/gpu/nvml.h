@@ -3,8 +3,8 @@
  *
  * Nothing is linked against NVML, so that the program starts, and says what is missing, on a machine without a driver.
  * Each function is looked up by name, so a driver that is too old for one function lacks only that one. A call may hang
- * or crash, so only processes that may be killed make calls (gpu/nvml_pool.h); gpu/hangs.h shows which call a process is
- * in.
+ * or crash, so only processes that may be killed make calls (gpu/nvml_pool.h); gpu/hangs.h shows which call a process
+ * is in.
  */
 #pragma once
 
@@ -230,8 +230,8 @@ static inline void nvml_closep(struct nvml **nvml)
 int nvml_fail(const struct nvml *nvml, nvmlReturn_t code, const char *call, struct error *err);
 
 /*
- * Calls an NVML function: 0, or -1 with an error that names the function, without the version in its symbol's name. Code
- * that decides by the result uses NVML_CALL.
+ * Calls an NVML function: 0, or -1 with an error that names the function, without the version in its symbol's name.
+ * Code that decides by the result uses NVML_CALL.
  */
 #define NVML_TRY(nvml, err, member, ...)                                                                               \
         nvml_check((nvml), NVML_CALL(nvml, member, __VA_ARGS__), NVML_INDEX_##member, (err))

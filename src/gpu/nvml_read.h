@@ -16,9 +16,9 @@
 #define NVML_READ_MAX_GPUS 256U /* more than NVIDIA's driver supports */
 
 /*
- * Fails only if NVML as a whole fails, with DENIED or UNAVAILABLE. The GPUs in |skips| (NULL: none) are not asked about.
- * Such a GPU gets the reason as its failure, or is an unnamed failure if its UUID is not known. Links that must not be
- * read stay unread; inventory_keep() completes them.
+ * Fails only if NVML as a whole fails, with DENIED or UNAVAILABLE. The GPUs in |skips| (NULL: none) are not asked
+ * about. Such a GPU gets the reason as its failure, or is an unnamed failure if its UUID is not known. Links that must
+ * not be read stay unread; inventory_keep() completes them.
  */
 int nvml_read(struct inventory **ret, const struct nvml *nvml, const struct gpu_paths *paths, const struct skips *skips,
         struct error *err) MUST_USE;

@@ -1,8 +1,8 @@
 /*
- * Reads every |sample_ms| how busy the units are. All GPUs are asked at once; the pool (gpu/nvml_pool.h) has one process
- * answer for them, and more where one GPU takes long. When all have answered, or only such are left as have been in one
- * call for half a second, the samples go to the monitor's owner, with the Xids that came so far. A GPU that answers
- * later is asked again in the next round after that.
+ * Reads every |sample_ms| how busy the units are. All GPUs are asked at once; the pool (gpu/nvml_pool.h) has one
+ * process answer for them, and more where one GPU takes long. When all have answered, or only such are left as have
+ * been in one call for half a second, the samples go to the monitor's owner, with the Xids that came so far. A GPU that
+ * answers later is asked again in the next round after that.
  */
 #pragma once
 

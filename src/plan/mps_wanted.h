@@ -131,8 +131,8 @@ const char *mps_daemon_lacks(const struct mps_daemon_wanted *started, const stru
 
 /*
  * A hash of all that a daemon uses: of two daemons that differ in any of it, the digests differ with high probability.
- * 1 to INT64_MAX. With it an agent that takes over recognises a daemon that need not be changed before the supervisor has
- * its list.
+ * 1 to INT64_MAX. With it an agent that takes over recognises a daemon that need not be changed before the supervisor
+ * has its list.
  */
 uint64_t mps_daemon_digest(const struct mps_daemon_wanted *daemon);
 

@@ -2,8 +2,8 @@
  * GetPreferredAllocation: which of the available devices a container should get. Pure. The time is linear in the number
  * of devices, and in the number of chosen devices times that of the units.
  *
- * Replicas and MIG devices go where the resource's placement says; a whole GPU among them is a unit with one replica. If
- * only whole GPUs are available and required, their links decide for any placement (plan/prefer_links.h), as in
+ * Replicas and MIG devices go where the resource's placement says; a whole GPU among them is a unit with one replica.
+ * If only whole GPUs are available and required, their links decide for any placement (plan/prefer_links.h), as in
  * NVIDIA's k8s-device-plugin. If all available devices are wanted, there is nothing to choose. kubelet lists ids in any
  * order; the answer depends on their set alone. Ids that the resource does not have are ignored.
  *

@@ -5,11 +5,11 @@
  * yes, no, on, off, y and n are booleans; "", ~ and null are null; integers may be written 0x1F, 0o17, 017, 0b11 and
  * 1_000. Quoted scalars are strings, always. Keys keep the text in which they are written. Dates stay strings.
  *
- * The text is UTF-8, or UTF-16 with a byte order mark (base/data/yaml_scalar.h). A text of size 0 or of comments only is
- * null. Of several documents only the first is read, with a warning. Of a repeated key the last counts, with a warning.
- * Aliases and merge keys (<<, of which there may be several: what a later one says counts) are resolved, and the caps
- * below count what they stand for, so that a small text cannot become a large tree. The size of the text is the
- * caller's to cap.
+ * The text is UTF-8, or UTF-16 with a byte order mark (base/data/yaml_scalar.h). A text of size 0 or of comments only
+ * is null. Of several documents only the first is read, with a warning. Of a repeated key the last counts, with a
+ * warning. Aliases and merge keys (<<, of which there may be several: what a later one says counts) are resolved, and
+ * the caps below count what they stand for, so that a small text cannot become a large tree. The size of the text is
+ * the caller's to cap.
  *
  * An aliased value is one jansson value in several places, so the tree must not be modified; its line is that of the
  * anchor.

@@ -5,8 +5,8 @@
  *                             └──sees all─────────────────────────┼──a history is wanted──► its agent ──► answered
  *                                                                 └──────────────────────────────────────►
  *
- * For the page of a GPU or a pod the node's agent is asked for the last hour: the cluster's view has no histories, which
- * would be most of its memory. When the request is gone, the question that the visit waits for is cancelled.
+ * For the page of a GPU or a pod the node's agent is asked for the last hour: the cluster's view has no histories,
+ * which would be most of its memory. When the request is gone, the question that the visit waits for is cancelled.
  */
 #include "cluster/dashboard/server.h"
 

@@ -66,7 +66,6 @@ enum {
         [FLAG_AGENT_NAMESPACE] = COMMAND_TEXT(                                                                         \
                 "agent-namespace", "", "NAME", "where they are; without it they are looked for everywhere")
 
-
 /* A paragraph in the help of each command. */
 #define SESSION_RIGHTS                                                                                                 \
         "\nIt needs no more than the ClusterRole warpshare-viewer allows: list and watch of nodes and pods, get of\n"  \

@@ -121,10 +121,11 @@ struct mig_applied {
  * Makes the change, with the lock of this node. One that another process left half done is finished first, or undone;
  * one that waits for a reboot is given up for this one.
  *
- * Hooks run in the order of NVIDIA's program: apply-start; pre-apply-mode if the mode of a GPU differs; pre-apply-config
- * if devices differ; apply-exit, always. One thing differs from it: pre-apply-config runs before the mode changes, not
- * after, because mode and devices are one change here that is done or undone as a whole (mig/change.h). |call| has
- * mig_command_change_shared. UNAVAILABLE: among others, another process changes this node now.
+ * Hooks run in the order of NVIDIA's program: apply-start; pre-apply-mode if the mode of a GPU differs;
+ * pre-apply-config if devices differ; apply-exit, always. One thing differs from it: pre-apply-config runs before the
+ * mode changes, not after, because mode and devices are one change here that is done or undone as a whole
+ * (mig/change.h). |call| has mig_command_change_shared. UNAVAILABLE: among others, another process changes this node
+ * now.
  */
 int mig_apply(
         struct mig_applied *ret, struct command_call *call, const struct mig_apply *wish, struct error *err) MUST_USE;

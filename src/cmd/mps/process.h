@@ -21,7 +21,8 @@ struct metrics_http; /* net/metrics/http.h */
 
 struct mps_process_options {
         /*
-         * Loop, environment, |on_change| and |data| are set here; |root| is copied. |enter_shm|: MPS_PROCESS_SHM, or NULL.
+         * Loop, environment, |on_change| and |data| are set here; |root| is copied. |enter_shm|: MPS_PROCESS_SHM, or
+         * NULL.
          */
         struct mps_supervisor_options supervisor;
         bool is_kept;         /* a parent starts it again: SIGALRM ends it when its loop stands still for a minute */

@@ -15,7 +15,7 @@ enum { PROCESS_FIND_NONE = 1 };
  * ("/usr/bin/mps-control-daemon" and "mps-control-daemon" match). A process of our own pod is better than one of
  * another pod, as far as cgroups show; then one with exactly that name; then the one with the lowest PID. Never this
  * process itself. A process that ends meanwhile is skipped, and so is one that lets its reader wait (a tenant can do
- * that), with all processes of its pod, or of its user where it has no pod. PROCESS_FIND_NONE: no match. |root| is "" or a folder that a test provides; it has our own
- * cgroup at proc/self, too.
+ * that), with all processes of its pod, or of its user where it has no pod. PROCESS_FIND_NONE: no match. |root| is ""
+ * or a folder that a test provides; it has our own cgroup at proc/self, too.
  */
 int process_find(pid_t *ret, const char *root, const char *name, struct error *err) MUST_USE;

@@ -110,8 +110,8 @@ void uninstall_slices(struct removals *removals, struct api_visit *visit, const 
 #define MPS_REMOVAL_NOTHING 2 /* the directory does not exist */
 
 /*
- * Fills |removals|. Of |options| the root, the control program, the driver root and the NVML library count. In a dry run
- * nothing is changed. Files that MPS did not create stay, and are not listed.
+ * Fills |removals|. Of |options| the root, the control program, the driver root and the NVML library count. In a dry
+ * run nothing is changed. Files that MPS did not create stay, and are not listed.
  */
 int mps_removal_run(
         struct removals *removals, const struct mps_supervisor_options *options, struct error *err) MUST_USE;

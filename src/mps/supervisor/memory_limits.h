@@ -80,8 +80,8 @@ void mps_memory_limits_restore(
  * Adds the containers that are clients in a namespace now. A daemon of another tier adds none, nor does one with
  * several units or a MIG device, for which drivers have no such limit. True if there is a new one.
  */
-bool mps_memory_limits_add(struct mps_memory_limits *limits, const struct mps_daemon_status *daemon,
-        const struct mps_record *granted);
+bool mps_memory_limits_add(
+        struct mps_memory_limits *limits, const struct mps_daemon_status *daemon, const struct mps_record *granted);
 
 /*
  * Has NVML set the limits that are due and clear those whose allocation is not in |granted|; with |checks_all| it reads

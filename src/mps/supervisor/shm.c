@@ -309,8 +309,7 @@ static bool stays(const struct stat *status, void *data)
 {
         const struct left *left = data;
 
-        return !shm_is_before(&status->st_ctim, &left->changed_before) ||
-               shm_is_used(left, status->st_ino);
+        return !shm_is_before(&status->st_ctim, &left->changed_before) || shm_is_used(left, status->st_ino);
 }
 
 static bool sees_all_processes(void)

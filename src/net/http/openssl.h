@@ -1,7 +1,8 @@
 /*
  * The functions of OpenSSL that net/http/tls.c uses. The library is loaded when it is first needed: libssl where there
- * is one, as in Debian, or the part of it that the image's libcurl has. So a program that uses no TLS does not load it, and one that talks to the API server over TLS does not load it
- * twice. deploy/container/libraries reads the names below.
+ * is one, as in Debian, or the part of it that the image's libcurl has. So a program that uses no TLS does not load it,
+ * and one that talks to the API server over TLS does not load it twice. deploy/container/libraries reads the names
+ * below.
  */
 #pragma once
 

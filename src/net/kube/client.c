@@ -160,7 +160,9 @@ static char *edit_make_body(const struct kube_edit *edit, json_t *before, json_t
         return text;
 }
 
-/* The object was read. The callback may change it in place, so the original is kept. False: nothing is to be changed. */
+/*
+ * The object was read. The callback may change it in place, so the original is kept. False: nothing is to be changed.
+ */
 static bool edit_send_back(struct kube_call *call, json_t *object)
 {
         const struct kube_edit *edit = &call->edit;

@@ -1,6 +1,6 @@
 /*
- * Private to rpc/: what the files of the engine share. session.c is the connection, call.c a call, what it sends, and what
- * a server does with what arrives, response.c what a client does with it.
+ * Private to rpc/: what the files of the engine share. session.c is the connection, call.c a call, what it sends, and
+ * what a server does with what arrives, response.c what a client does with it.
  */
 #pragma once
 

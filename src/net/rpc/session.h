@@ -157,8 +157,8 @@ bool rpc_session_is_established(const struct rpc_session *session);
 /*
  * Server: sends one message (takes a reference) as the peer's windows allow. One that waits behind the message in
  * transmission is replaced: in streams each message stands for the whole (ListAndWatch), so a slow reader costs one
- * message, not one a change. A call that was finished, by its owner or because its deadline passed, ignores what is sent
- * on it until |ended| is called.
+ * message, not one a change. A call that was finished, by its owner or because its deadline passed, ignores what is
+ * sent on it until |ended| is called.
  */
 void rpc_call_send(struct rpc_call *call, struct rpc_message *message);
 

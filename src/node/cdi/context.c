@@ -234,8 +234,8 @@ const char *cdi_to_host(const struct cdi_context *context, const char *path)
 /* ---- device nodes ---- */
 
 /*
- * The root on the host of the node |path|; NULL: it does not exist. Nodes in the driver's tree come first: a driver in a
- * container creates its nodes there.
+ * The root on the host of the node |path|; NULL: it does not exist. Nodes in the driver's tree come first: a driver in
+ * a container creates its nodes there.
  */
 static const char *context_find_node(const struct cdi_context *context, const char *path, struct stat *ret)
 {

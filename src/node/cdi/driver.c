@@ -325,8 +325,8 @@ static void add_xorg(const struct finder *finder)
 }
 
 /*
- * Adds |name| from the first of |folders|, which end with NULL, that has it. In the container it is at |target|, or where
- * it was found if that is NULL.
+ * Adds |name| from the first of |folders|, which end with NULL, that has it. In the container it is at |target|, or
+ * where it was found if that is NULL.
  */
 static void add_first(const struct finder *finder, const char *const *folders, const char *name, const char *target,
         unsigned int type)

@@ -25,11 +25,11 @@ void limit_devices_keep(struct spec *spec, const char *previous, size_t size);
 /* ---- for one container ---- */
 
 /*
- * Devices that are each for one container and are written when it starts: their kind is CDI_KIND_MPS, the name is the id
- * of the container's allocation, and the edits are the variables of all shares that the container holds. Each is a file
- * of its own, k8s.device-plugin.nvidia.com-mps-<allocation>.json, in the folder of the specifications: so the start of
- * one container does not touch the file of another. Runtimes watch the folder and read it again after a change: so a file
- * that has the same content already is not written again.
+ * Devices that are each for one container and are written when it starts: their kind is CDI_KIND_MPS, the name is the
+ * id of the container's allocation, and the edits are the variables of all shares that the container holds. Each is a
+ * file of its own, k8s.device-plugin.nvidia.com-mps-<allocation>.json, in the folder of the specifications: so the
+ * start of one container does not touch the file of another. Runtimes watch the folder and read it again after a
+ * change: so a file that has the same content already is not written again.
  */
 
 /*

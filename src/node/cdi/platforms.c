@@ -222,7 +222,8 @@ static void platforms_add_folder(struct reader *reader, const char *path)
 }
 
 /*
- * Device nodes are in the driver's tree or in the machine's /dev; all else is in the driver's tree (node/cdi/context.h).
+ * Device nodes are in the driver's tree or in the machine's /dev; all else is in the driver's tree
+ * (node/cdi/context.h).
  */
 static void add_all(struct reader *reader, const char *kind, const char *pattern)
 {

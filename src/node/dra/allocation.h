@@ -9,9 +9,9 @@
  *                                                   └──────────────────────────────────────────────▲
  *
  * The GPU instances are made and destroyed by requests to processes that have NVML (gpu/nvml_pool.h): one for each GPU,
- * all at once, so that changes of one GPU are made in the order in which they were asked for. What was made or destroyed
- * is waited for in the inventory: only then do plan, CDI and ResourceSlices agree with the GPU. A process that hangs is
- * killed, and its claim's call fails. What it may have made stays recorded as being made.
+ * all at once, so that changes of one GPU are made in the order in which they were asked for. What was made or
+ * destroyed is waited for in the inventory: only then do plan, CDI and ResourceSlices agree with the GPU. A process
+ * that hangs is killed, and its claim's call fails. What it may have made stays recorded as being made.
  */
 #pragma once
 
@@ -43,8 +43,8 @@ void dra_allocate(struct dra_allocator *allocator, struct dra_claim *claim, stru
         dra_allocator_done_fn *done, void *data);
 
 /*
- * Frees what is held for the claim with that UID, perhaps nothing, and destroys the instances in the record. |claim| and
- * |arena| are borrowed until |done|.
+ * Frees what is held for the claim with that UID, perhaps nothing, and destroys the instances in the record. |claim|
+ * and |arena| are borrowed until |done|.
  */
 void dra_release(struct dra_allocator *allocator, const struct dra_claim *claim, struct arena *arena,
         dra_allocator_done_fn *done, void *data);

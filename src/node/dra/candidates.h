@@ -33,15 +33,15 @@ bool dra_counters_add(struct dra_counters *counters, const char *name, uint64_t 
 const struct dra_counter *dra_counters_keep(struct arena *arena, const struct dra_counters *counters);
 
 /*
- * Whether Prepare has made the GPU instance at a place of |gpu|: by its placement, and, if that is known, its MIG device.
- * NULL: it has not.
+ * Whether Prepare has made the GPU instance at a place of |gpu|: by its placement, and, if that is known, its MIG
+ * device. NULL: it has not.
  */
 const struct dra_instance *dra_instance_placed(
         const struct dra_options *options, const struct gpu *gpu, const struct mig_placed *placed);
 
 /*
- * Adds all candidates that |gpu| can have, with names that begin with |gpu_name|, and to the empty |counters| the totals
- * of the GPU: never more than 23.
+ * Adds all candidates that |gpu| can have, with names that begin with |gpu_name|, and to the empty |counters| the
+ * totals of the GPU: never more than 23.
  */
 void dra_candidates(struct dra_units *units, struct dra_counters *counters, const struct dra_options *options,
         const struct gpu *gpu, const char *gpu_name);

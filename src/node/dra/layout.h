@@ -99,7 +99,10 @@ struct dra_counter {
         uint64_t value;
 };
 
-/* The amounts that one GPU can offer at the same time. The layout has no counter sets if no two devices exclude each other. */
+/*
+ * The amounts that one GPU can offer at the same time. The layout has no counter sets if no two devices exclude each
+ * other.
+ */
 struct dra_counter_set {
         const char *name; /* "gpu-0-counters" */
         const struct dra_counter *counters;
@@ -140,7 +143,9 @@ struct dra_options {
         const struct dra_held *held; /* units that keep their form where each has one */
         size_t n_held;
         struct dra_features features;
-        /* Made for claims. One that exists stays a candidate, and its MIG device is not offered as a device of its own. */
+        /*
+         * Made for claims. One that exists stays a candidate, and its MIG device is not offered as a device of its own.
+         */
         const struct dra_instance *instances;
         size_t n_instances;
 };

@@ -44,7 +44,9 @@ struct dra_prepare *dra_prepare_new(const struct dra_node *node, struct dra_read
 /* Drops calls without an answer, which their steps must not end any more. Accepts NULL, returns NULL. */
 struct dra_prepare *dra_prepare_free(struct dra_prepare *prepare);
 
-/* |err| NULL: it succeeded. |claim|: prepared; NULL after an Unprepare or an error. Valid until the function returns. */
+/*
+ * |err| NULL: it succeeded. |claim|: prepared; NULL after an Unprepare or an error. Valid until the function returns.
+ */
 typedef void dra_prepare_done_fn(const struct dra_claim *claim, const struct error *err, void *data);
 
 /* |done| is called exactly once, perhaps before the function returns. The texts of |claim| are borrowed until then. */

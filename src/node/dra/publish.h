@@ -20,8 +20,8 @@
  * counters and devices in different slices, and schedulers of some patch releases forget shares. Probe: a dry run with
  * a slice that has a field of each feature; fields that the server returns are features that are on. A server that
  * refuses the probe has none of them, even if it knows the fields. The slices that are written are compared with its
- * answers, too. A server without a feature, or one that refuses a slice as invalid (422), gets the safe layout, until it
- * is asked again.
+ * answers, too. A server without a feature, or one that refuses a slice as invalid (422), gets the safe layout, until
+ * it is asked again.
  */
 #pragma once
 

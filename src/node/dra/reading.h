@@ -14,7 +14,8 @@
  * Nothing is made for a claim while it is read.
  *
  * It also asks the API server which pods use the claims that are prepared already, and gives the answers to the ledger:
- * once when the driver has begun, and again when a process belongs to no known pod of a claim. All claims wait for that.
+ * once when the driver has begun, and again when a process belongs to no known pod of a claim. All claims wait for
+ * that.
  */
 #pragma once
 
@@ -23,7 +24,9 @@
 
 struct dra_readings;
 
-/* |err| NULL: the claim is read and its results want devices of the layout, as long as the function has not returned. */
+/*
+ * |err| NULL: the claim is read and its results want devices of the layout, as long as the function has not returned.
+ */
 typedef void dra_reading_done_fn(const struct error *err, void *data);
 
 /* |node| outlives it. */

@@ -4,8 +4,9 @@
  *     the first     <registry>/<driver>[-<instance>]-reg.sock    Registration: GetInfo, NotifyRegistrationStatus
  *     the second    <plugins>/<driver>/dra[-<instance>].sock     the methods of node/dra/service.h
  *
- * |instance| is the pod's UID: in a rolling update each of the two instances has its own sockets, and kubelet (1.33 and later) calls the connected instance that registered last. If two instances have
- * the same names, the second waits until the first no longer accepts connections.
+ * |instance| is the pod's UID: in a rolling update each of the two instances has its own sockets, and kubelet (1.33 and
+ * later) calls the connected instance that registered last. If two instances have the same names, the second waits
+ * until the first no longer accepts connections.
  *
  * Kubelet looks for sockets once a second, and tries a call that has failed again only after a minute. So who ends
  * keeps the connections until the next instance is there, and hands over to it:
@@ -41,8 +42,8 @@
 /* ---- the files ---- */
 
 /*
- * An instance of more characters, as a pod's UID, is a hash of that length there: paths have 107 bytes at most, kubelet's
- * root may be long, and kubelet dials them.
+ * An instance of more characters, as a pod's UID, is a hash of that length there: paths have 107 bytes at most,
+ * kubelet's root may be long, and kubelet dials them.
  */
 #define DRA_SOCKETS_TAG_MAX ((size_t)8)
 #define DRA_SOCKETS_STALE_S 10       /* a younger file without a listener may be of an instance that is starting */

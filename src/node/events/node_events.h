@@ -47,7 +47,7 @@ enum node_event {
         NODE_EVENT_MPS_DAEMON_RECOVERED,
         NODE_EVENT_MPS_NOTICE,
         NODE_EVENT_MPS_SHARED_MEMORY_FULL,
-        NODE_EVENT_MPS_SHARED_MEMORY_HIDDEN, /* a pod has a volume of its own at /dev/shm: node/ledger/declared_pods.h */
+        NODE_EVENT_MPS_SHARED_MEMORY_HIDDEN, /* a pod has its own volume at /dev/shm: node/ledger/declared_pods.h */
         NODE_EVENT_MPS_ALLOCATION_VIOLATED,
         NODE_EVENT_MPS_ALLOCATION_HOLDS,
         NODE_EVENT_MPS_CLIENT_TERMINATED,

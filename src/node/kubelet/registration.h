@@ -81,7 +81,9 @@ struct registration {
 
 void registration_init(struct registration *registration);
 
-/* |random| shortens the back-off by up to a quarter, so that two plugins that compete for a name do not stay in step. */
+/*
+ * |random| shortens the back-off by up to a quarter, so that two plugins that compete for a name do not stay in step.
+ */
 struct registration_action registration_step(
         struct registration *registration, enum registration_event event, int64_t now_ms, uint32_t random);
 

@@ -10,9 +10,9 @@
  *
  * A request that its ids alone forbid is refused without asking the broker.
  *
- * PreStartContainer: kubelet calls it before each start of a container, once for each of its resources that requires it,
- * and starts the container when it has all answers. It waits 30 s, and no other pod waits meanwhile. The broker creates
- * what must exist by then.
+ * PreStartContainer: kubelet calls it before each start of a container, once for each of its resources that requires
+ * it, and starts the container when it has all answers. It waits 30 s, and no other pod waits meanwhile. The broker
+ * creates what must exist by then.
  */
 #pragma once
 
@@ -74,7 +74,8 @@ void requests_start(struct rpc_call *call, const uint8_t *message, size_t size, 
  * A random UUID, version 4 (RFC 9562), that makes the key of a container's CDI annotation unique.
  *
  * It must differ among all containers of a pod, whichever agent made the answer, before or after a restart: if a key
- * occurs twice, one of the two and its devices are lost. The kernel has it at once, but in the first moments after boot.
+ * occurs twice, one of the two and its devices are lost. The kernel has it at once, but in the first moments after
+ * boot.
  */
 #define REQUESTS_TAG_SIZE ((size_t)37) /* with the final zero */
 int requests_draw_tag(char ret[static REQUESTS_TAG_SIZE], struct error *err) MUST_USE;

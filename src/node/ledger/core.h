@@ -40,7 +40,8 @@ struct ledger_share {
 };
 
 /*
- * All of them in |arena|, by resource, from the oldest to the newest. Valid until the allocations or the holders change.
+ * All of them in |arena|, by resource, from the oldest to the newest. Valid until the allocations or the holders
+ * change.
  */
 size_t ledger_shares(const struct ledger_core *core, struct arena *arena, const struct ledger_share **ret);
 

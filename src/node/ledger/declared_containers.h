@@ -6,8 +6,8 @@
  * a container that another agent started it is read when kubelet lists the container; whether it started with this
  * declaration is not known, so it proves nothing against that container.
  *
- * The memory that containers declare is added up by unit. A start that exceeds the unit is refused if the sharing policy
- * says so, and events name the units whose containers have more than the unit.
+ * The memory that containers declare is added up by unit. A start that exceeds the unit is refused if the sharing
+ * policy says so, and events name the units whose containers have more than the unit.
  */
 #pragma once
 

@@ -1,14 +1,14 @@
 /*
- * Reads pods that hold something by MPS from the API server: what their containers declare, at the start of a container,
- * and for containers that had started before the agent; and whether they have a volume of their own at /dev/shm. kubelet's
- * list says which pod it is, and then its start is answered:
+ * Reads pods that hold something by MPS from the API server: what their containers declare, at the start of a
+ * container, and for containers that had started before the agent; and whether they have a volume of their own at
+ * /dev/shm. kubelet's list says which pod it is, and then its start is answered:
  *
  *     start ──► kubelet's list ──► GET of the pod ──► the container's devices are made
  *         └───────────┴─────────────────┴──► after READ_MS at the latest, without what it declares, which is reported
  *
  * kubelet puts a pod's volumes behind the mounts of device plugins, so a pod's own volume at /dev/shm counts there, and
- * CUDA ends with error 805: client and server share memory by that folder. Only the pod's specification says so; each pod
- * is read once for it, after kubelet has listed it.
+ * CUDA ends with error 805: client and server share memory by that folder. Only the pod's specification says so; each
+ * pod is read once for it, after kubelet has listed it.
  */
 #pragma once
 

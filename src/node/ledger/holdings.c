@@ -13,8 +13,8 @@
 #define LIST_INTERVAL_MS UINT64_C(5000)
 #define LIST_SOON_MS UINT64_C(1000)
 /*
- * The pauses between failed requests, and between repeated device lists, grow from the minimum to the maximum. They have no
- * random part: kubelet is asked by this agent alone.
+ * The pauses between failed requests, and between repeated device lists, grow from the minimum to the maximum. They
+ * have no random part: kubelet is asked by this agent alone.
  */
 #define RETRY_MIN_MS 1000
 #define RETRY_MAX_MS 60000

@@ -34,8 +34,8 @@
 #define HOLDINGS_NEVER INT64_MIN
 
 /*
- * Devices that kubelet asked for lately. Until kubelet has read our answer, neither its list nor its record has them. An
- * answer to a question that was asked after a request was recorded has that request's devices.
+ * Devices that kubelet asked for lately. Until kubelet has read our answer, neither its list nor its record has them.
+ * An answer to a question that was asked after a request was recorded has that request's devices.
  */
 #define HOLDINGS_RECENT_MAX ((size_t)1024) /* more are not remembered; the oldest go first */
 struct recent_request;
