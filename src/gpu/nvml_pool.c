@@ -264,11 +264,19 @@ static bool is_asked_about(const struct nvml_pool *pool, const char *gpu)
         return false;
 }
 
+static struct nvml_lane *add_lane(struct nvml_pool *pool)
+{
+        struct nvml_lane *lane = &pool->lanes[pool->n_lanes++];
+
+        lane->worker = worker_new(pool->options.loop, pool->options.name, nvml_pool_serve, &pool->serving);
+        if (lane == pool->lanes && pool->options.idle_ms)
+                worker_set_idle(lane->worker, pool->options.idle_ms);
+        return lane;
+}
+
 /* NULL: there is none now. |ret_at_ms|: when there may be one more. */
 static struct nvml_lane *find_lane(struct nvml_pool *pool, uint64_t now_ms, uint64_t *ret_at_ms)
 {
-        struct nvml_lane *lane;
-
         *ret_at_ms = 0;
         for (size_t i = 0; i < pool->n_lanes; i++) {
                 if (!pool->lanes[i].request && !is_losing(&pool->lanes[i]))
@@ -277,11 +285,7 @@ static struct nvml_lane *find_lane(struct nvml_pool *pool, uint64_t now_ms, uint
         }
         if (*ret_at_ms > now_ms || pool->n_lanes == NVML_POOL_MAX)
                 return NULL;
-        lane = &pool->lanes[pool->n_lanes++];
-        lane->worker = worker_new(pool->options.loop, pool->options.name, nvml_pool_serve, &pool->serving);
-        if (lane == pool->lanes && pool->options.idle_ms)
-                worker_set_idle(lane->worker, pool->options.idle_ms);
-        return lane;
+        return add_lane(pool);
 }
 
 static void nvml_pool_begin(
@@ -372,6 +376,8 @@ void nvml_pool_ask(struct nvml_pool *pool, struct nvml_request *request)
         request->pool = pool;
         request->lane = NULL;
         list_append(&pool->waiting, &request->link);
+        if (pool->n_lanes == 0)
+                worker_begin(add_lane(pool)->worker);
         if (!uv_is_active((uv_handle_t *)&pool->timer))
                 dispatch_soon(pool, 0);
 }

@@ -524,10 +524,19 @@ static void worker_next(struct worker *worker)
         }
 }
 
+void worker_begin(struct worker *worker)
+{
+        struct error ignored; /* the first request has it */
+
+        if (!worker->process && begin_process(worker, &ignored) == 0)
+                worker_next(worker);
+}
+
 void worker_ask(struct worker *worker, struct worker_request *request)
 {
         assert(request->size && request->size <= WORKER_MESSAGE_MAX && request->deadline_ms);
         list_append(&worker->waiting, &request->link);
+        worker_begin(worker);
         worker_next(worker);
 }
 

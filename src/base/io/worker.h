@@ -7,7 +7,7 @@
  * interrupts, is left behind and counted. The worker does not know what requests are about: its caller remembers what a
  * process hung on, and leaves that out.
  *
- * The process begins with the first request, ends WORKER_IDLE_MS after the last, and at once when the program does.
+ * The process begins when the first request is asked, ends WORKER_IDLE_MS after the last, and at once when the program does.
  */
 #pragma once
 
@@ -98,6 +98,11 @@ struct worker_request {
         struct list link;        /* private, as long as it is asked */
 };
 void worker_ask(struct worker *worker, struct worker_request *request);
+/*
+ * Begins its process now, if it has none, and not with the first request. A process keeps the memory that the program
+ * had when it began: one that begins while the program is small stays small.
+ */
+void worker_begin(struct worker *worker);
 /* |done| is not called any more. A process that is at it is ended. */
 void worker_cancel(struct worker *worker, struct worker_request *request);
 

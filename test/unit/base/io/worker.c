@@ -42,8 +42,11 @@ __attribute__((visibility("default"))) pid_t waitpid(pid_t pid, int *status, int
 
 /* ---- what the process does ---- */
 
+static int heirloom; /* a process has the value of when it began */
+
 enum deed {
         SAY_PID,
+        SAY_HEIRLOOM,
         HANG,
         HANG_IN_CALL,
         HANG_LONG_BY_DESIGN,
@@ -158,6 +161,9 @@ static void serve(const void *message, size_t size, struct strbuf *answer, const
         switch (deed) {
         case SAY_PID:
                 strbuf_printf(answer, "%d", (int)getpid());
+                break;
+        case SAY_HEIRLOOM:
+                strbuf_printf(answer, "%d", heirloom);
                 break;
         case HANG_BETWEEN_CALLS:
                 begin_call(600000);
@@ -347,6 +353,54 @@ static void test_another_process_answers_one_request_after_the_other(void **stat
         assert_int_equal(second->place, 1);
 }
 
+static bool has_ended(void *data)
+{
+        return worker_has_ended(((struct fixture *)data)->worker);
+}
+
+static void assert_has_heirloom(struct fixture *f, int value)
+{
+        struct asked *asked;
+
+        heirloom = 2;
+        asked = ask(f, SAY_HEIRLOOM);
+        wait_for(f, asked);
+        assert_int_equal(atoi(asked->answer), value);
+}
+
+static void test_its_process_begins_in_the_turn_in_which_it_is_asked(void **state)
+{
+        struct fixture *f = *state;
+        struct asked *asked;
+
+        heirloom = 1;
+        asked = ask(f, SAY_HEIRLOOM);
+        heirloom = 2;
+        wait_for(f, asked);
+        assert_int_equal(atoi(asked->answer), 1);
+}
+
+static void test_its_process_may_begin_before_it_is_asked(void **state)
+{
+        struct fixture *f = *state;
+
+        heirloom = 1;
+        worker_begin(f->worker);
+        assert_has_heirloom(f, 1);
+        worker_begin(f->worker); /* it has one */
+        assert_has_heirloom(f, 1);
+}
+
+static void test_a_process_that_was_begun_and_is_not_asked_ends(void **state)
+{
+        struct fixture *f = *state;
+
+        worker_set_idle(f->worker, 1);
+        worker_begin(f->worker);
+        assert_false(worker_has_ended(f->worker));
+        loop_run_until(&f->loop, has_ended, f, 0);
+}
+
 static void test_one_that_hangs_is_killed_at_its_deadline_and_the_others_are_answered(void **state)
 {
         struct fixture *f = *state;
@@ -491,11 +545,6 @@ static void test_a_call_that_waits_by_design_is_given_that_time(void **state)
         loop_run_until(&f->loop, is_answered, waits, 500);
         assert_false(waits->is_done);
         worker_cancel(f->worker, &waits->request);
-}
-
-static bool has_ended(void *data)
-{
-        return worker_has_ended(((struct fixture *)data)->worker);
 }
 
 static void test_after_a_renewal_another_process_serves(void **state)
@@ -832,6 +881,9 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 TEST(test_another_process_answers_one_request_after_the_other),
+                TEST(test_its_process_begins_in_the_turn_in_which_it_is_asked),
+                TEST(test_its_process_may_begin_before_it_is_asked),
+                TEST(test_a_process_that_was_begun_and_is_not_asked_ends),
                 TEST(test_one_that_hangs_is_killed_at_its_deadline_and_the_others_are_answered),
                 TEST(test_one_that_crashes_fails_its_request_only),
                 TEST(test_an_answer_may_be_empty),
