@@ -39,9 +39,9 @@ static void on_cdi_retry(uv_timer_t *timer)
 static void follow_lacking(struct agent_cdi *cdi)
 {
         if (cdi->generation->plan->lacks_cdi)
-                agent_retry_later(&cdi->retry, on_cdi_retry);
+                retry_later(&cdi->retry, on_cdi_retry);
         else
-                agent_retry_settle(&cdi->retry);
+                retry_settle(&cdi->retry);
 }
 
 static bool uses_cdi(const struct plan *plan)
@@ -157,7 +157,7 @@ void agent_cdi_serve(struct agent_cdi *cdi, bool is_serving)
 void agent_cdi_init(struct agent_cdi *cdi, struct agent *agent)
 {
         *cdi = (struct agent_cdi){.agent = agent, .files = cdi_files_new()};
-        agent_retry_init(&cdi->retry, &agent->loop, cdi);
+        retry_init(&cdi->retry, &agent->loop, cdi);
         uv_timer_init(&agent->loop, &cdi->pause);
         cdi->pause.data = cdi;
 }
@@ -165,7 +165,7 @@ void agent_cdi_init(struct agent_cdi *cdi, struct agent *agent)
 void agent_cdi_close(struct agent_cdi *cdi)
 {
         agent_cdi_serve(cdi, false);
-        agent_retry_close(&cdi->retry);
+        retry_close(&cdi->retry);
         uv_close((uv_handle_t *)&cdi->pause, NULL);
 }
 

@@ -9,7 +9,7 @@
 
 #include "agent/generation.h"
 #include "agent/agent.h"
-#include "agent/retry.h"
+#include "base/io/loop.h"
 #include "base/log.h"
 #include "base/io/dirwatch.h"
 
@@ -18,10 +18,10 @@ struct agent_cdi {
         struct cdi_files *files;
         struct generation *generation; /* in force; NULL: none yet */
         bool is_serving;
-        struct agent_retry retry; /* while the plan in force is served without its specifications */
-        uv_timer_t pause;         /* after a repair, until the next may be made */
-        struct dirwatch *watch;   /* NULL: this agent does not serve, or CDI is not used */
-        char *watched;            /* its folder */
+        struct retry retry;     /* while the plan in force is served without its specifications */
+        uv_timer_t pause;       /* after a repair, until the next may be made */
+        struct dirwatch *watch; /* NULL: this agent does not serve, or CDI is not used */
+        char *watched;          /* its folder */
         struct complaint complaint;
 };
 

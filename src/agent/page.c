@@ -252,9 +252,9 @@ static void open_port(struct agent_page *page)
         if (config->metrics.authorization && client && !page->access)
                 page->access = kube_access_new(client);
         if (metrics_http_new(&page->http, &options, &err) < 0) {
-                LOG_AT(agent_retry_has_failed(&page->retry) ? LOG_DEBUG : LOG_ERROR,
+                LOG_AT(retry_has_failed(&page->retry) ? LOG_DEBUG : LOG_ERROR,
                         "metrics cannot be served, will try again", LOG_ERR(&err));
-                agent_retry_later(&page->retry, on_page_retry);
+                retry_later(&page->retry, on_page_retry);
                 return;
         }
         log_info("metrics", LOG_STR("address", options.address), LOG_UINT("port", metrics_http_port(page->http)));
@@ -279,7 +279,7 @@ static void watch_pod_labels(struct agent_page *page, const struct config *confi
 void agent_page_init(struct agent_page *page, struct agent *agent, const struct agent_serving *serving)
 {
         *page = (struct agent_page){.agent = agent, .serving = serving};
-        agent_retry_init(&page->retry, &agent->loop, page);
+        retry_init(&page->retry, &agent->loop, page);
 }
 
 void agent_page_begin(struct agent_page *page)
@@ -290,7 +290,7 @@ void agent_page_begin(struct agent_page *page)
 
 void agent_page_close(struct agent_page *page)
 {
-        agent_retry_close(&page->retry);
+        retry_close(&page->retry);
         page->http = metrics_http_close(page->http);
         if (page->access)
                 kube_access_close(TAKE_PTR(page->access));

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "agent/agent.h"
-#include "agent/retry.h"
+#include "base/io/loop.h"
 
 struct agent_serving;
 
@@ -23,7 +23,7 @@ struct agent_page {
         enum page_trouble trouble;          /* of the last answer about a reader */
         uint64_t warn_at[N_TROUBLES];       /* the next warning of each is not before */
         struct node_pod_labels *pod_labels; /* NULL: metrics have none */
-        struct agent_retry retry;
+        struct retry retry;
 };
 
 void agent_page_init(struct agent_page *page, struct agent *agent, const struct agent_serving *serving);

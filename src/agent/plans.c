@@ -218,7 +218,7 @@ static void refuse_plan(struct agent *agent, struct inventory *inventory, const 
         node_labels_apply(agent->labels, agent_plans_config(plans), inventory, NULL);
         if (plans->current)
                 keep_current(agent, inventory);
-        agent_retry_later(&plans->retry, on_plan_retry);
+        retry_later(&plans->retry, on_plan_retry);
 }
 
 void agent_plans_publish(struct agent *agent)
@@ -234,8 +234,8 @@ void agent_plans_publish(struct agent *agent)
         }
         /* The specifications of the previous agent stay. */
         complain(&plans->bad_plan, "the CDI specifications of the plan cannot be written, will try again", &err);
-        agent_retry_reset(&plans->retry);
-        agent_retry_later(&plans->retry, on_plan_retry);
+        retry_reset(&plans->retry);
+        retry_later(&plans->retry, on_plan_retry);
 }
 
 /* ---- a generation is built ---- */
@@ -273,7 +273,7 @@ static void put_in_force(struct agent *agent, struct generation *next)
         plans->refused = inventory_free(plans->refused);
         complaint_settle(&plans->bad_plan);
         agent_config_in_force(agent->configs);
-        agent_retry_settle(&plans->retry);
+        retry_settle(&plans->retry);
         uv_timer_start(&plans->tidy, on_tidy, TIDY_MS, 0);
         agent_cdi_follow(agent->cdi, next, agent->dra);
 }
@@ -317,7 +317,7 @@ void agent_plans_on_inventory(struct inventory *inventory, void *data)
         struct agent_plans *plans = agent->plans;
         const struct inventory *before = agent_plans_inventory(plans);
         /* A refusal was logged with its warnings at the first attempt. */
-        enum log_level warnings = agent_retry_has_failed(&plans->retry) ? LOG_DEBUG : LOG_WARN;
+        enum log_level warnings = retry_has_failed(&plans->retry) ? LOG_DEBUG : LOG_WARN;
 
         plans->has_report = true;
         if (agent->is_stopping) {
@@ -442,7 +442,7 @@ int agent_plans_load(struct agent *agent)
         warn_of_late_options(plans->settings->config, settings->config);
         settings_unref(plans->settings);
         plans->settings = settings;
-        agent_retry_reset(&plans->retry);
+        retry_reset(&plans->retry);
         node_log_config(settings->config);
         gpu_monitor_set_policy(agent->monitor, &settings->policy);
         return 0;
@@ -475,13 +475,13 @@ void agent_plans_log_again(struct agent_plans *plans)
 void agent_plans_init(struct agent_plans *plans, struct agent *agent, struct settings *settings)
 {
         *plans = (struct agent_plans){.settings = settings};
-        agent_retry_init(&plans->retry, &agent->loop, agent);
+        retry_init(&plans->retry, &agent->loop, agent);
         uv_timer_init(&agent->loop, &plans->tidy);
 }
 
 void agent_plans_close(struct agent_plans *plans)
 {
-        agent_retry_close(&plans->retry);
+        retry_close(&plans->retry);
         uv_close((uv_handle_t *)&plans->tidy, NULL);
 }
 

@@ -11,7 +11,7 @@
 
 #include "agent/generation.h"
 #include "agent/agent.h"
-#include "agent/retry.h"
+#include "base/io/loop.h"
 #include "base/log.h"
 #include "gpu/monitor.h"
 
@@ -26,7 +26,7 @@ struct agent_plans {
         struct complaint bad_dra;
         struct complaint no_events; /* of health */
         uint64_t hangs_total;
-        struct agent_retry retry; /* of what was refused: there may be room on the disk by then, or a missing file */
+        struct retry retry; /* of what was refused: there may be room on the disk by then, or a missing file */
         uv_timer_t tidy;
 };
 

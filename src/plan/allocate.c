@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "plan/cdi_name.h"
 #include "plan/mps_limits.h"
 #include "plan/mps_wanted.h"
 

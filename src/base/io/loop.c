@@ -195,3 +195,38 @@ void signals_close(struct signals *signals)
                 uv_close((uv_handle_t *)&signals->handles[i], NULL);
         signals->count = 0;
 }
+
+/* ---- trying again ---- */
+
+void retry_init(struct retry *retry, uv_loop_t *loop, void *data)
+{
+        retry->backoff = (struct backoff){.least_ms = 1000, .most_ms = 60000};
+        uv_timer_init(loop, &retry->timer);
+        retry->timer.data = data;
+}
+
+void retry_later(struct retry *retry, uv_timer_cb callback)
+{
+        uv_timer_start(&retry->timer, callback, backoff_next(&retry->backoff, 0, (uint32_t)uv_hrtime()), 0);
+}
+
+void retry_settle(struct retry *retry)
+{
+        retry_reset(retry);
+        uv_timer_stop(&retry->timer);
+}
+
+void retry_reset(struct retry *retry)
+{
+        retry->backoff.failures = 0;
+}
+
+bool retry_has_failed(const struct retry *retry)
+{
+        return retry->backoff.failures > 0;
+}
+
+void retry_close(struct retry *retry)
+{
+        uv_close((uv_handle_t *)&retry->timer, NULL);
+}

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 
 /* A process without a loop can do nothing: where the system has no descriptor for one, it says so and ends. */
@@ -117,3 +118,21 @@ int signals_listen(
 
 /* May be called after signals_listen(), even if that failed, and for a zeroed |signals|. */
 void signals_close(struct signals *signals);
+
+/* ---- trying again ---- */
+
+/* Tries again what has failed: after a second, then with a back-off of up to a minute. Embedded in its owner. */
+struct retry {
+        uv_timer_t timer;
+        struct backoff backoff;
+};
+
+/* |data|: of the timer that is passed to |callback| of retry_later(). */
+void retry_init(struct retry *retry, uv_loop_t *loop, void *data);
+void retry_later(struct retry *retry, uv_timer_cb callback);
+/* The attempt has succeeded, or is not needed any more. */
+void retry_settle(struct retry *retry);
+/* The next pause has the first length again; a running pause is not changed. */
+void retry_reset(struct retry *retry);
+bool retry_has_failed(const struct retry *retry);
+void retry_close(struct retry *retry);

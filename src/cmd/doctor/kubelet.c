@@ -16,7 +16,7 @@
 #include "base/io/lock.h"
 #include "base/io/unix_socket.h"
 #include "node/kubelet/plugin.h"
-#include "plan/cdi_name.h"
+#include "plan/allocate.h"
 
 #define SPEC_MAX ((size_t)8 * 1024 * 1024)
 

@@ -1,4 +1,4 @@
-/* The parts of warpshare probe: the work, which a child process does (work.c), and the output (print.c). */
+/* The parts of warpshare probe: the work, which a child process does (command.c), and the output (print.c). */
 #pragma once
 
 #include <stdbool.h>

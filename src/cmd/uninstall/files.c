@@ -22,7 +22,7 @@
 #include "base/io/unix_socket.h"
 #include "node/kubelet/plugin.h"
 #include "node/kubelet/pod_resources.h"
-#include "plan/cdi_name.h"
+#include "plan/allocate.h"
 #include "plan/checkpoint.h"
 
 #define DEVICE_PREFIX "nvidia.com/" /* of every advertised resource */

@@ -9,10 +9,12 @@
  */
 #pragma once
 
+#include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
 #include "base/macro.h"
 #include "base/strbuf.h"
@@ -115,3 +117,12 @@ void rpc_message_decode(const char *encoded, size_t size, struct strbuf *text);
 bool rpc_timeout_parse(const char *text, size_t size, int64_t *ret_nanoseconds);
 /* Rounds up to what 8 digits can say; |text| needs 10 bytes. */
 void rpc_timeout_format(uint64_t milliseconds, char text[static 10]);
+
+/* ---- protobuf: a message as a struct in an arena, with a memory limit for any message, and back ---- */
+
+/* NULL on failure, with ERROR_INVALID in |err|. Strings and everything else live in |arena|. */
+ProtobufCMessage *protobuf_unpack(const ProtobufCMessageDescriptor *descriptor, struct arena *arena, size_t limit,
+        const uint8_t *bytes, size_t size, struct error *err);
+
+/* The caller must unref the message. */
+struct rpc_message *protobuf_pack(const ProtobufCMessage *source);

@@ -21,7 +21,7 @@
 
 #include "base/error.h"
 #include "node/cdi/files.h"
-#include "plan/cdi_name.h"
+#include "plan/allocate.h"
 #include "plan/plan.h"
 
 /*

@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "plan/cdi_name.h"
+#include "plan/allocate.h"
 #include "plan/mps_limits.h"
 
 #define PREFIX CDI_VENDOR "-" CDI_CLASS_MPS "-"

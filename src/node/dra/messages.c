@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "node/dra/service.h"
 #include "net/kube/object.h"
-#include "node/kubelet/protobuf.h"
+#include "net/rpc/message.h"
 
 #define REQUEST_MEMORY ((size_t)256 * 1024) /* twice what DRA_SERVICE_CLAIMS_MAX claims with the longest names need */
 

@@ -25,7 +25,7 @@
 #include "net/kube/object.h"
 #include "net/rpc/server.h"
 #include "node/dra/claim.h"
-#include "node/kubelet/protobuf.h"
+#include "net/rpc/message.h"
 
 #define FIRST_END "-reg.sock" /* "<driver>[-<instance>]-reg.sock" */
 #define SECOND_BEGIN "dra"    /* "dra[-<instance>].sock" */

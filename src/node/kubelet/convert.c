@@ -6,8 +6,8 @@
 
 #include "base/text.h"
 #include "base/strbuf.h"
-#include "node/kubelet/protobuf.h"
-#include "plan/cdi_name.h"
+#include "net/rpc/message.h"
+#include "plan/allocate.h"
 
 /* protobuf-c's structs have char * for strings that it only reads; packing never writes through them. */
 static char *borrow(const char *text)

@@ -15,7 +15,7 @@
 
 #include "base/list.h"
 #include "net/rpc/client.h"
-#include "node/kubelet/protobuf.h"
+#include "net/rpc/message.h"
 
 #define TIMEOUT_MS UINT64_C(5000)
 /* About 300 bytes for each of 100,000 devices; also bounds a message made to use much memory. */

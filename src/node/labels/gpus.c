@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "gpu/mig_profile.h"
-#include "node/labels/label_set.h"
+#include "node/labels/labels.h"
 
 #define GPU_RESOURCE LABELS_NVIDIA_PREFIX "gpu"
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "node/labels/label_set.h"
 #include "plan/capability.h"
 #include "plan/share.h"
 

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "node/cdi/mps_devices.h"
 #include "node/kubelet/convert.h"
-#include "plan/cdi_name.h"
+#include "plan/allocate.h"
 #include "plan/mps_wanted.h"
 
 /* One container, by kubelet's record. */

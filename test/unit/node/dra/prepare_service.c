@@ -13,7 +13,7 @@
 
 #include "fake_node.h"
 #include "base/io/loop.h"
-#include "node/kubelet/protobuf.h"
+#include "net/rpc/message.h"
 
 #define V1 "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/"
 #define PATIENCE_MS 60000

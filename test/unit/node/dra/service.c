@@ -18,7 +18,7 @@
 #include "base/io/lock.h"
 #include "base/io/loop.h"
 #include "node/dra/prepare.h"
-#include "node/kubelet/protobuf.h"
+#include "net/rpc/message.h"
 
 #define V1 "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/"
 #define V1BETA1 "/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/"

@@ -13,7 +13,7 @@
 #include <deviceplugin.pb-c.h>
 
 #include "base/log.h"
-#include "node/kubelet/protobuf.h"
+#include "net/rpc/message.h"
 #include "node/kubelet/requests.h"
 #include "net/rpc/client.h"
 #include "net/rpc/server.h"

@@ -7,7 +7,6 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "gpu/platform.h"
-#include "node/labels/label_set.h"
 #include "node/labels/labels.h"
 
 struct bench {

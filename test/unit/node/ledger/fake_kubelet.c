@@ -9,7 +9,7 @@
 
 #include "base/strbuf.h"
 #include "node/kubelet/pod_resources.h"
-#include "plan/cdi_name.h"
+#include "plan/allocate.h"
 
 struct fake_kubelet kubelet;
 

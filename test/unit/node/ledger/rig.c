@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "fake_events.h"
 #include "base/io/loop.h"
-#include "plan/cdi_name.h"
+#include "plan/allocate.h"
 #include "plan/mps_limits.h"
 #include "plan/sharing_policy.h"
 #include "still.h"
