@@ -56,7 +56,7 @@ static void check_earlier(const uint8_t *data, size_t size)
         _cleanup_(spec_freep) struct spec *spec = spec_new("k8s.device-plugin.nvidia.com", "gpu");
         struct gpu gpu = {.uuid = "GPU-0", .minor = 999};
         struct inventory inventory = {.gpus = &gpu, .n_gpus = 1};
-        struct config config = {.driver_root = "", .driver_root_ctr = "", .dev_root = "", .system_root = ""};
+        struct config config = {.driver = {.root = "", .mounted_root = "", .dev_root = ""}, .system_root = ""};
         struct plan plan = {.config = &config, .inventory = &inventory};
         bool lacks_nodes;
         struct cdi_context context = cdi_context_of(&config, &plan, &arena);

@@ -80,10 +80,10 @@ int LLVMFuzzerInitialize(int *argc UNUSED, char ***argv UNUSED)
         node.config.placement = PLACEMENT_PACKED;
         node.section.provisioning = PROVISIONING_WEIGHTED;
         node.section.daemon_scope = DAEMON_SCOPE_RESOURCE;
-        node.config.cdi_annotation_prefix = "cdi.k8s.io/";
-        node.config.dev_root = "/run/nvidia/driver";
-        node.config.extras = EXTRA_GDRCOPY | EXTRA_GDS | EXTRA_MOFED;
-        node.config.has_imex_channel = true;
+        node.config.cdi.annotation_prefix = "cdi.k8s.io/";
+        node.config.driver.dev_root = "/run/nvidia/driver";
+        node.config.devices.extras = EXTRA_GDRCOPY | EXTRA_GDS | EXTRA_MOFED;
+        node.config.devices.has_imex_channel = true;
         node.inventory.nodes = ~0U;
         return node_plan(&node);
 }
@@ -92,10 +92,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
         if (size == 0)
                 return 0;
-        node.config.device_lists = data[0] >> 1 & 0x0f;
-        node.config.pass_device_specs = data[0] >> 5 & 1;
-        node.config.id_strategy = data[0] >> 6 & 1 ? ID_STRATEGY_INDEX : ID_STRATEGY_UUID;
-        node.plan->cdi_extras = data[0] >> 7 ? node.config.extras : 0;
+        node.config.devices.lists = data[0] >> 1 & 0x0f;
+        node.config.devices.pass_specs = data[0] >> 5 & 1;
+        node.config.devices.id_strategy = data[0] >> 6 & 1 ? ID_STRATEGY_INDEX : ID_STRATEGY_UUID;
+        node.plan->cdi_extras = data[0] >> 7 ? node.config.devices.extras : 0;
         node.plan->cdi_limits = data[0] >> 7;
         if (data[0] & 1)
                 fuzz_allocate(data + 1, size - 1);

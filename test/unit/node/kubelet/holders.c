@@ -80,7 +80,6 @@ static void test_containers_are_listed_with_their_devices(void **state UNUSED)
                 CONTAINER("train", "main", {GPU, "a::0"}, {GPU, "a::1"}), CONTAINER("zone", "main", {GPU, "a::2"})};
         const struct checkpoint_entry entries[] = {ENTRY("uid-train", "main", GPU, "a::1", "a::0")};
         struct holders *holders = holders_from(containers, ARRAY_SIZE(containers), entries, ARRAY_SIZE(entries));
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         const struct holder *found;
 
         assert_int_equal(holders_containers(holders, &found), 2);
@@ -237,7 +236,6 @@ static void test_two_pods_of_one_device_and_one_name_of_container_have_no_uid(vo
                 ENTRY("uid-third", "main", GPU, "a::2"),
         };
         struct holders *holders = holders_from(containers, ARRAY_SIZE(containers), entries, ARRAY_SIZE(entries));
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         const struct holder *all;
 
         assert_int_equal(holders_containers(holders, &all), 3);
