@@ -347,14 +347,20 @@ void ledger_report_pods(struct ledger *ledger, const char *unit, enum node_event
         pod_events_report(&ledger->pod_events, unit, event, text);
 }
 
-static struct ledger_allocation measure_allocation(const struct ledger *ledger, const struct ledger_share *of)
+static struct ledger_allocation measure_allocation(
+        const struct ledger *ledger, const struct ledger_share *of, struct arena *arena)
 {
+        const char **left = ARENA_ARRAY(arena, const char *, of->allocation->n_devices);
         struct ledger_allocation measured = {
                 .allocation = of->allocation,
                 .holder = of->holder,
+                .left = left,
                 .threads_permille = 1000,
         };
 
+        for (size_t i = 0; i < of->allocation->n_devices; i++)
+                if (allocations_of_device(of->shared->allocations, of->allocation->devices[i]) == of->allocation)
+                        left[measured.n_left++] = of->allocation->devices[i];
         if (of->unit) {
                 bool is_guess;
                 struct share share = declared_containers_share(&ledger->declared_containers, of, of->unit,
@@ -378,7 +384,7 @@ size_t ledger_allocations(
         *ret = allocations;
         for (size_t i = 0; i < n_all; i++)
                 if (strcmp(all[i].shared->resource->name, resource) == 0)
-                        allocations[count++] = measure_allocation(ledger, &all[i]);
+                        allocations[count++] = measure_allocation(ledger, &all[i], arena);
         return count;
 }
 

@@ -113,6 +113,8 @@ void ledger_ask(struct ledger *ledger);
 struct ledger_allocation {
         const struct allocation *allocation; /* plan/allocations.h */
         const struct holder *holder;         /* node/kubelet/holders.h; NULL: kubelet has not said */
+        const char *const *left;             /* of its devices, those that no newer allocation has */
+        size_t n_left;
         enum mps_tier tier;
         uint64_t limit_mib; /* 0: none */
         unsigned int threads_permille;

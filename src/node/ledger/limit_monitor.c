@@ -64,14 +64,15 @@ static void limit_monitor_settle(struct limit_monitor_entry *entry, enum guard_m
         const struct limit_monitor_proof *proof, int64_t now, struct limit_monitor_report *report)
 {
         bool is_settled = entry->violation.is_certain;
-        bool is_seen = proof->looked_at >= entry->violation.since;
+        int64_t lasted_at = entry->violation.since + LIMIT_MONITOR_LASTING_MS;
+        bool is_seen = proof->looked_at >= lasted_at;
         bool is_listed = is_proved(entry, proof, now);
         bool is_proven = is_seen && is_listed;
 
         entry->violation.is_certain = is_settled && is_proven && proof->listed_at > proof->allocated_at;
         report->wants_list |= !is_listed && !entry->is_reported;
-        report->wants_look |= !is_seen && !entry->is_reported;
-        if (!entry->is_reported && is_proven && now - entry->violation.since >= LIMIT_MONITOR_LASTING_MS) {
+        report->wants_look |= !is_seen && !entry->is_reported && now >= lasted_at;
+        if (!entry->is_reported && is_proven && now >= lasted_at) {
                 entry->is_reported = true;
                 report->appeared[report->n_appeared++] = &entry->violation;
         }

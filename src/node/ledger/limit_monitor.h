@@ -41,11 +41,12 @@
  * kubelet has been asked whose the newest allocation is.
  *
  * What the supervisor says may be old, too: it may have stood still, or a daemon may hang that has not said yet who has
- * left. So a violation counts only with a look of the supervisor at the processes themselves (mps_supervisor_look())
- * that was asked for after the violation had been seen first; |wants_look| asks for it.
+ * left; and whose a process was is forgotten when its pod has ended. So a violation counts only with a look of the
+ * supervisor at the processes themselves (mps_supervisor_look()) that was asked for after the violation had lasted;
+ * |wants_look| asks for it.
  *
- * A violation counts when every poll for LIMIT_MONITOR_LASTING_MS, two at least, has seen it. It is reported once, and
- * once more when it is gone. With a poll every 2 s that is within 5 s.
+ * A violation has lasted when every poll for LIMIT_MONITOR_LASTING_MS, two at least, has seen it. It is reported once,
+ * and once more when it is gone. With a poll every 2 s that is within 5 s.
  *
  * Only memory and unallocated can be certain (any process that reaches the daemon's socket can write a line of its
  * log): the pod must be the cgroup's, no claim was needed, no allocation of the pod is a guess, kubelet's answer is

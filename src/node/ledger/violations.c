@@ -165,6 +165,16 @@ static void on_proof_listed(const struct error *err, void *data)
                 violations_poll(violations);
 }
 
+static void violations_ask_kubelet(struct violations *violations)
+{
+        struct holdings *holdings = &violations->core->holdings;
+
+        if (!violations->found.wants_list || !holdings_folder(holdings) || violations->is_listing)
+                return;
+        violations->is_listing = true;
+        holdings_list(holdings, on_proof_listed, violations);
+}
+
 static void on_looked(const struct error *err, void *data)
 {
         struct violations *violations = data;
@@ -173,8 +183,10 @@ static void on_looked(const struct error *err, void *data)
         if (err)
                 return;
         violations->looked_at = violations->look_asked_at;
-        if (violations->core->plan && !violations->core->is_closing)
-                violations_poll(violations);
+        if (!violations->core->plan || violations->core->is_closing)
+                return;
+        violations_poll(violations);
+        violations_ask_kubelet(violations);
 }
 
 /* Polls, and asks for the proof that the monitor wants; with each answer there is another poll at once. */
@@ -184,10 +196,7 @@ static void on_violations_timer(uv_timer_t *timer)
         struct ledger_core *core = violations->core;
 
         violations_poll(violations);
-        if (violations->found.wants_list && holdings_folder(&core->holdings) && !violations->is_listing) {
-                violations->is_listing = true;
-                holdings_list(&core->holdings, on_proof_listed, violations);
-        }
+        violations_ask_kubelet(violations);
         if (violations->found.wants_look && !violations->is_looking) {
                 violations->is_looking = true;
                 violations->look_asked_at = ledger_clock(core);

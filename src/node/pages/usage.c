@@ -54,32 +54,40 @@ static const char *make_key(struct arena *arena, const struct holder *holder, co
                                      : arena_printf(arena, "allocation %s", allocation);
 }
 
-/* An allocation that is not bound to a unit counts for the units of its ids, if the plan still has them. */
+/*
+ * An allocation that is not bound to a unit counts for the units of its ids, if the plan still has them. One of which a
+ * newer allocation has everything gives its pod only a name; of which it has a part, the rest.
+ */
 static void usage_add_allocation(struct owners *owners, const struct resource *resource,
         const struct ledger_allocation *allocation, struct arena *arena)
 {
         static const struct holder unknown;
         const struct holder *holder = allocation->holder ? allocation->holder : &unknown;
-        struct usage_owner owner = {.unit = allocation->allocation->unit,
-                .pod_uid = holder->pod_uid,
+        const size_t n_devices = allocation->allocation->n_devices;
+        struct usage_owner owner = {.pod_uid = holder->pod_uid,
                 .key = make_key(arena, holder, allocation->allocation->id),
                 .pod_namespace = holder->pod_namespace,
                 .pod = holder->pod,
-                .container = holder->container,
-                .resource = resource->name,
-                .tier = mps_tier_promise(allocation->tier, allocation->limit_mib > 0),
-                .is_granted = true,
-                .limit = allocation->limit_mib * MIB,
-                .replicas = allocation->allocation->n_devices,
-                .threads_permille = allocation->threads_permille};
+                .container = holder->container};
 
+        if (allocation->n_left == 0) {
+                add_owner(owners, &owner);
+                return;
+        }
+        owner.unit = allocation->allocation->unit;
+        owner.resource = resource->name;
+        owner.tier = mps_tier_promise(allocation->tier, allocation->limit_mib > 0);
+        owner.is_granted = true;
+        owner.limit = allocation->limit_mib * allocation->n_left / n_devices * MIB;
+        owner.replicas = allocation->n_left;
+        owner.threads_permille = (unsigned int)(allocation->threads_permille * allocation->n_left / n_devices);
         if (owner.unit) {
                 add_owner(owners, &owner);
                 return;
         }
         owner.replicas = 1;
-        for (size_t i = 0; i < allocation->allocation->n_devices; i++) {
-                const struct device *device = map_find(&resource->by_id, allocation->allocation->devices[i]);
+        for (size_t i = 0; i < allocation->n_left; i++) {
+                const struct device *device = map_find(&resource->by_id, allocation->left[i]);
 
                 owner.unit = device ? resource->units[device->unit].uuid : NULL;
                 owner.threads_permille = i == 0 ? allocation->threads_permille : 0;

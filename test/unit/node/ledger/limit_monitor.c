@@ -49,7 +49,7 @@ static void scene_done(struct scene *scene)
         (scene)->clients = clients;                                                                                    \
         (scene)->n_clients = ARRAY_SIZE(clients)
 
-/* A list or a look that is wanted comes at once, and with it the next poll; what that ends is added to the report. */
+/* A list or a look that is wanted comes at once, and with it the next poll; what that finds is added to the report. */
 static void poll_as(struct scene *scene, enum guard_mode mode)
 {
         static const char *const units[] = {"GPU-a", "GPU-b"};
@@ -64,18 +64,28 @@ static void poll_as(struct scene *scene, enum guard_mode mode)
         scene->now += 2000;
         limit_monitor_poll(&scene->limit_monitor, mode, scene->allocations, scene->n_allocations, &status,
                 &scene->proof, scene->now, &scene->report);
-        if ((scene->report.wants_list && !scene->is_silent) || (scene->report.wants_look && !scene->is_frozen)) {
+        for (size_t i = 0; i < 2; i++) {
+                const bool is_listed = scene->report.wants_list && !scene->is_silent;
+                const bool is_looked = scene->report.wants_look && !scene->is_frozen;
                 struct limit_monitor_report again;
 
-                if (scene->report.wants_list && !scene->is_silent)
+                if (!is_listed && !is_looked)
+                        break;
+                if (is_listed)
                         scene->proof.listed_at = scene->now;
-                if (scene->report.wants_look && !scene->is_frozen)
+                if (is_looked)
                         scene->proof.looked_at = scene->now;
                 limit_monitor_poll(&scene->limit_monitor, mode, scene->allocations, scene->n_allocations, &status,
                         &scene->proof, scene->now, &again);
-                assert_int_equal(again.n_appeared, 0);
+                if (again.n_appeared) {
+                        assert_int_equal(scene->report.n_appeared, 0);
+                        scene->report.appeared = again.appeared;
+                        scene->report.n_appeared = again.n_appeared;
+                }
                 scene->report.ending = again.ending;
                 scene->report.n_ending = again.n_ending;
+                scene->report.wants_list = again.wants_list;
+                scene->report.wants_look = again.wants_look;
         }
 }
 
@@ -408,6 +418,28 @@ static void test_what_was_there_at_one_look_only_is_nothing(void **state UNUSED)
         assert_appeared(&scene, "memory! 11 g1");
 }
 
+/* The supervisor looked when the process was there, and its status still has it after it has ended. */
+static void test_a_process_that_ends_before_the_violation_has_lasted_is_nothing(void **state UNUSED)
+{
+        _cleanup_(scene_done) struct scene scene;
+
+        scene_init(&scene);
+        set_allocations(&scene, {"g1", "GPU-a", "p1", NULL, 1000, 500, MPS_TIER_DEFAULT});
+        set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 2000 * MIB});
+        poll(&scene);
+        scene.is_frozen = true;
+        scene.proof.looked_at = scene.now + LIMIT_MONITOR_LASTING_MS - 1;
+        poll(&scene);
+        assert_appeared(&scene, "");
+        assert_true(scene.report.wants_look);
+        scene.n_clients = 0;
+        scene.is_frozen = false;
+        poll(&scene);
+        assert_appeared(&scene, "");
+        assert_int_equal(scene.report.n_gone, 0);
+        assert_false(scene.report.wants_look);
+}
+
 static void test_one_process_is_ended_at_a_time_and_the_next_later(void **state UNUSED)
 {
         _cleanup_(scene_done) struct scene scene;
@@ -654,6 +686,7 @@ int main(void)
                 cmocka_unit_test(test_an_unknown_allocation_in_the_environment_is_a_claim),
                 cmocka_unit_test(test_a_violation_is_reported_once_and_once_more_when_it_has_ended),
                 cmocka_unit_test(test_what_was_there_at_one_look_only_is_nothing),
+                cmocka_unit_test(test_a_process_that_ends_before_the_violation_has_lasted_is_nothing),
                 cmocka_unit_test(test_one_process_is_ended_at_a_time_and_the_next_later),
                 cmocka_unit_test(test_the_mode_decides_what_is_done),
                 cmocka_unit_test(test_a_process_without_a_container_is_not_terminated),

@@ -31,6 +31,19 @@ static void test_a_released_allocation_leaves_the_file_and_the_plugins_are_notif
         assert_null(strstr(after, train->allocation));
 }
 
+/* kubelet gives its devices away, before it says so. Or it was an init container: kubelet keeps those on record. */
+static void test_a_device_counts_for_the_newest_allocation_that_has_it(void **state UNUSED)
+{
+        const struct ledger_allocation *all;
+
+        rig_run("train", "GPU-0::0 GPU-0::1");
+        fake_kubelet_end_pod("train");
+        rig_run("serve", "GPU-0::1 GPU-0::2");
+        assert_int_equal(ledger_allocations(rig.ledger, rig_resource()->name, &rig.arena, &all), 2);
+        assert_int_equal(all[0].n_left, 1);
+        assert_int_equal(all[1].n_left, 2);
+}
+
 /* kubelet has read the answer, and its list does not have the container yet. */
 static void test_a_new_allocation_stays_though_kubelet_does_not_list_it_yet(void **state UNUSED)
 {
@@ -194,6 +207,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 RIG_TEST(test_an_allocation_ends_with_its_pod),
                 RIG_TEST(test_a_released_allocation_leaves_the_file_and_the_plugins_are_notified),
+                RIG_TEST(test_a_device_counts_for_the_newest_allocation_that_has_it),
                 RIG_TEST(test_a_new_allocation_stays_though_kubelet_does_not_list_it_yet),
                 RIG_TEST(test_an_allocation_that_kubelet_never_lists_is_released),
                 RIG_TEST_WITH(test_what_was_made_goes_with_the_allocation, RIG_NAMESPACES),
