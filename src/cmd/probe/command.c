@@ -330,7 +330,8 @@ const char *const probe_step_names[PROBE_STEPS] = {
 
 static void work_begin(const struct probe *probe, enum probe_step step)
 {
-        gpu_call_about(CALL_ON_DRIVER, step, NULL);
+        gpu_call_about(CALL_ON_DRIVER, CALL_NO_INDEX, NULL);
+        worker_own_call()->index = step; /* explain_loss() reads it */
         gpu_call_begin(probe_step_names[step], step == PROBE_STEP_WORK ? probe->options->work_ms : 0);
 }
 
