@@ -34,8 +34,8 @@
 
 /*
  * The names of CDI devices: "<vendor>/<class>=<device>". Allocate returns them, and node/cdi/cdi.h writes the
- * specifications that define them. They are those of NVIDIA's k8s-device-plugin v0.20, except for the kind mps, which is
- * ours.
+ * specifications that define them. They are those of NVIDIA's k8s-device-plugin v0.20, except for the kind mps, which
+ * is ours.
  */
 #define CDI_VENDOR "k8s.device-plugin.nvidia.com"
 #define CDI_CLASS_GPU "gpu"

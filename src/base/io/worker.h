@@ -7,7 +7,8 @@
  * interrupts, is left behind and counted. The worker does not know what requests are about: its caller remembers what a
  * process hung on, and leaves that out.
  *
- * The process begins when the first request is asked, ends WORKER_IDLE_MS after the last, and at once when the program does.
+ * The process begins when the first request is asked, ends WORKER_IDLE_MS after the last, and at once when the program
+ * does.
  */
 #pragma once
 
