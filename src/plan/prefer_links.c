@@ -349,7 +349,7 @@ static void pick_by_partition(const struct resource *resource, const uint32_t *c
         size_t wanted, uint32_t *picked, size_t n_picked)
 {
         struct partition partition = {.n = n_picked + n_candidates, .size = n_picked + wanted};
-        uint32_t units[PARTITION_MAX];
+        uint32_t units[PARTITION_MAX] = {0};
         uint32_t chosen;
 
         for (size_t i = 0; i < partition.n; i++)
