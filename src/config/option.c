@@ -76,6 +76,7 @@ static int check_element(const struct option *option, const char *text, size_t l
                 text = arena_printf(arena, "%" PRId64, number);
                 length = strlen(text);
         }
+        assert(option->choices);
         if (word_check(text, length, option->choices, &position, err) < 0)
                 return -1;
         *ret = option->choices[position];
@@ -141,6 +142,7 @@ int option_check(
                 *ret = is_true ? "true" : "false";
                 return 0;
         case OPTION_CHOICE:
+                assert(option->choices);
                 if (word_check(value, strlen(value), option->choices, &position, err) < 0)
                         return -1;
                 *ret = option->choices[position];

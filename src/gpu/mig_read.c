@@ -213,8 +213,8 @@ static int name_by_instances(char name[MIG_PROFILE_SIZE], struct arena *arena, c
 {
         nvmlComputeInstanceInfo_t compute_info = {0};
         nvmlGpuInstanceInfo_t info = {0};
-        nvmlComputeInstance_t compute;
-        nvmlGpuInstance_t instance;
+        nvmlComputeInstance_t compute = NULL;
+        nvmlGpuInstance_t instance = NULL;
         unsigned int slices;
         unsigned int index;
         const char *whole;

@@ -105,7 +105,7 @@ static const struct {
 
 static const struct {
         unsigned int slices;
-        size_t memory; /* which of |gb| */
+        unsigned int memory; /* which of |gb| */
         const char *attributes;
         unsigned int max;
 } seven_profiles[] = {

@@ -1,4 +1,5 @@
 /* Units with bars, shares below them as a table, and what else is asked for: as lines of tinted text. */
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -318,6 +319,7 @@ static const char *draw_name_of(const struct top_row *row, struct arena *arena)
 
         if (row->other)
                 return arena_printf(arena, "(%s)", row->other->by);
+        assert(share); /* a row is of a share or of another holder */
         pod_namespace = share->pod_namespace ? share->pod_namespace : "";
         if (share->pod)
                 return arena_printf(arena, "%s/%s", pod_namespace, share->pod);

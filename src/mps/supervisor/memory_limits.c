@@ -361,7 +361,8 @@ static void limits_ask_due(struct mps_memory_limits *limits)
 
                 if (!limit->is_due || limits_are_asked(limits, limit->status.unit))
                         continue;
-                folder = path = xasprintf("%s" CGROUPS "%s", limits->system_root, limit->status.cgroup);
+                path = xasprintf("%s" CGROUPS "%s", limits->system_root, limit->status.cgroup);
+                folder = path;
                 limit->is_asked = true;
                 limit->was_void = limit->is_void;
                 nvml_request_init(&limit->request, serve_limit, limit->status.unit, on_memory_limit);

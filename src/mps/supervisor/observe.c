@@ -1,5 +1,6 @@
 #include "mps/supervisor/observe.h"
 
+#include <assert.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -325,6 +326,7 @@ static void keep_unlisted(struct mps_poll *poll)
         const struct mps_observation *known = poll->options.known;
         struct mps_observation *seen = poll->seen;
 
+        assert(seen); /* until the poll ends */
         for (size_t i = 0; seen->unread.count && known && i < known->n_clients; i++) {
                 const struct mps_client *client = &known->clients[i];
                 const size_t before = seen->n_clients;

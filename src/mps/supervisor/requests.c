@@ -4,6 +4,7 @@
  */
 #include "mps/supervisor/requests.h"
 
+#include <assert.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -381,6 +382,7 @@ static void requests_on_polled(struct mps_observation *seen, const struct error 
         const struct mps_client *client = seen ? find_client(seen, request->client) : NULL;
         struct error problem;
 
+        assert(err || seen);
         request->poll = NULL;
         if (!err && request_must_spare(request, seen, client, &problem))
                 err = &problem;

@@ -165,7 +165,7 @@ static void keep_right(struct kube_access *access, const char *hash, const char 
         if (json_object_size(user->rights) >= 2 * KUBE_ACCESS_WISHES)
                 json_object_del(user->rights, json_object_iter_key(json_object_iter(user->rights)));
         json_object_set_new(
-                user->rights, key, json_pack("[b, I]", is_allowed, (json_int_t)(now + KUBE_ACCESS_KEEP_MS)));
+                user->rights, key, json_pack("[b, I]", is_allowed, (json_int_t)now + (json_int_t)KUBE_ACCESS_KEEP_MS));
         if (is_allowed)
                 user->good_until = now + KUBE_ACCESS_REMEMBER_MS;
 }

@@ -179,7 +179,8 @@ static void on_claimed(const struct error *failure, const struct ledger_claimed 
                 const struct ledger_claim_device *device =
                         dra_booking_find(booking, allocating->claim->results[i].allocation);
 
-                if (fill_result(allocating, i, device ? &claimed[device - booking->devices] : &nothing, &err) < 0)
+                if (fill_result(allocating, i, claimed && device ? &claimed[device - booking->devices] : &nothing,
+                            &err) < 0)
                         failure = &err;
         }
         allocating_finish(allocating, failure);

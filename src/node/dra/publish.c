@@ -24,14 +24,14 @@ struct dra_publisher {
         bool has_api;
         bool has_version;
         bool has_features;
-        struct dra_features features;
-        char forgetful[64];       /* "v1.36.1", whose scheduler forgets shares (node/dra/layout.h); "": it does not */
-        json_t *probe;            /* the spec that was sent */
         bool is_refused;          /* the full layout: 422 */
         bool has_warned;          /* that the safe layout is used */
         bool has_warned_one_form; /* that each unit is offered in one form only */
-        char *owner_uid;          /* NULL: not known */
         bool is_owner_old;
+        struct dra_features features;
+        char forgetful[64]; /* "v1.36.1", whose scheduler forgets shares (node/dra/layout.h); "": it does not */
+        json_t *probe;      /* the spec that was sent */
+        char *owner_uid;    /* NULL: not known */
 
         struct arena arena; /* of |layout| */
         const struct dra_layout *layout;
