@@ -83,8 +83,12 @@ static void take_over(struct hearing *hearing, struct hearing_process *process)
 {
         end_overlap(hearing);
         list_remove(&process->link);
-        if (process == hearing->next)
+        if (process == hearing->next) {
                 hearing->next = NULL;
+        } else if (hearing->next) { /* it does not have the slow GPU: both together come next */
+                hearing->next = process_close(hearing->next);
+                hearing->must_register = true;
+        }
         hearing->old = hearing->now;
         hearing->now = process;
         hearing->overlap_until_ms = clock_now_ms() + OVERLAP_MS;
@@ -186,7 +190,10 @@ static bool can_others_be_registered(const struct hearing *hearing, const char *
         return false;
 }
 
-/* A GPU that holds up the registration keeps its process, in which it may answer yet. */
+/*
+ * A GPU that holds up the registration keeps its process, in which it may answer yet. One that the process in use has
+ * registered holds up nothing: that process gets its events and those of the others meanwhile.
+ */
 static void leave_slow(struct hearing *hearing, uint64_t now_ms)
 {
         struct worker_call call = worker_current_call(hearing->next->worker);
@@ -194,7 +201,7 @@ static void leave_slow(struct hearing *hearing, uint64_t now_ms)
         hearing->next->look_at_ms = now_ms + LOOK_MS;
         hang_name_gpu(&call, hearing->known->inventory);
         if (!*call.call || call.subject != CALL_ON_GPU || call.since_ms + SLOW_MS > now_ms ||
-                !can_others_be_registered(hearing, call.name))
+                (hearing->now && find_registered(hearing, call.name)) || !can_others_be_registered(hearing, call.name))
                 return;
         hearing->next->slow = call;
         list_append(&hearing->slow, &TAKE_PTR(hearing->next)->link);

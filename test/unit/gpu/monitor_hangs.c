@@ -200,6 +200,27 @@ static void test_a_gpu_that_is_slow_to_be_registered_reports_its_events(void **s
         expect_not(fixture, 0, "hangs");
 }
 
+/* The process that hears it stays, since nothing else would hear it. */
+static void test_a_gpu_that_hangs_while_it_is_registered_again_is_heard(void **state)
+{
+        struct fixture *fixture = *state;
+        struct gpu_monitor_options options = watchful(fixture);
+
+        options.hang_ms = 3 * PATIENCE_MS;
+        options.refresh_ms = 0;
+        start_with(fixture, THREE("", "", ""), &options);
+        expect(fixture, 0, "inventory 3");
+        run_for(fixture, 500);
+        scenario_write(THREE("", ", delays: {nvmlDeviceRegisterEvents: 600s}", ", numa: 1"));
+        gpu_monitor_rescan(fixture->monitor);
+        expect(fixture, 1, "inventory 3");
+        run_for(fixture, 2000);
+        scenario_write(THREE("", ", delays: {nvmlDeviceRegisterEvents: 600s}",
+                ", numa: 1") "events: [{gpu: 1, xid: 48}, {gpu: 2, xid: 95}]\n");
+        expect(fixture, 1, "- " B " Xid 48");
+        expect(fixture, 1, "- " C " Xid 95");
+}
+
 static void test_a_gpu_that_hangs_while_it_is_registered_is_reported(void **state)
 {
         struct fixture *fixture = *state;
@@ -508,6 +529,7 @@ int main(void)
                 HANG_TEST(test_a_gpu_that_hangs_at_start_joins_when_it_answers),
                 HANG_TEST(test_a_gpu_that_hangs_while_it_is_registered_costs_the_others_no_event),
                 HANG_TEST(test_a_gpu_that_is_slow_to_be_registered_reports_its_events),
+                HANG_TEST(test_a_gpu_that_hangs_while_it_is_registered_again_is_heard),
                 HANG_TEST(test_a_gpu_that_hangs_while_it_is_registered_is_reported),
                 HANG_TEST(test_two_gpus_that_hang_leave_the_third),
                 HANG_TEST(test_an_xid_of_the_gpu_that_hangs_counts_when_it_is_back),
