@@ -121,7 +121,10 @@ static int build_simple(const struct cdi_context *context, struct spec *spec, st
 
 /* ---- the other classes ---- */
 
-/* gdrcopy, gds and mofed, each with one device "all", and imex-channel, whose device has the channel's number as its name. */
+/*
+ * gdrcopy, gds and mofed, each with one device "all", and imex-channel, whose device has the channel's number as its
+ * name.
+ */
 struct extra {
         unsigned int bit; /* EXTRA_*; 0: the IMEX channel */
         const char *class_name;
@@ -143,6 +146,14 @@ static bool extra_is_enabled(const struct config *config, const struct extra *ex
         return extra->bit ? config->devices.extras & extra->bit : config->devices.has_imex_channel;
 }
 
+/* Nothing but digits follows the first digit: true for "uverbs0", false for "uverbs0-old". */
+static bool is_numbered(const char *name)
+{
+        const char *number = name + strcspn(name, "0123456789");
+
+        return !number[strspn(number, "0123456789")];
+}
+
 /* Only one of the two folders is used: if the driver's /dev has any of the nodes, it has all. */
 static void extra_add_nodes(const struct cdi_context *context, const struct extra *extra, struct spec *spec)
 {
@@ -155,7 +166,7 @@ static void extra_add_nodes(const struct cdi_context *context, const struct extr
                 for (size_t j = 0; j < count; j++) {
                         const char *path = arena_printf(context->arena, "%s/%s", extra->folder, names[j]);
 
-                        if (cdi_has_node(context, path))
+                        if (is_numbered(names[j]) && cdi_has_node(context, path))
                                 cdi_add_node(context, spec_device(spec, extra->device), path);
                 }
         }

@@ -375,11 +375,13 @@ static void test_extras_are_written_as_nvidia_writes_them(void **state)
         tree_node(tree, "/system/dev/nvidia-fs0", 0666, 0);
         tree_node(tree, "/system/dev/nvidia-fs12", 0666, 0);
         tree_node(tree, "/system/dev/nvidia-fsx", 0666, 0);
+        tree_node(tree, "/system/dev/nvidia-fs0x", 0666, 0);
         tree_file(tree, "/driver/etc/cufile.json");
         tree_file(tree, "/driver/run/udev/data/x");
         tree_node(tree, "/system/dev/infiniband/uverbs0", 0666, 0);
         tree_node(tree, "/system/dev/infiniband/rdma_cm", 0666, 0);
         tree_node(tree, "/system/dev/infiniband/issm0", 0666, 0);
+        tree_node(tree, "/system/dev/infiniband/uverbs0-old", 0666, 0);
         tree_node(tree, "/system/dev/nvidia-caps-imex-channels/channel0", 0666, 0);
         tree_node(tree, "/system/dev/nvidia-caps-imex-channels/channel1", 0666, 0);
         assert_ok(tree_publish(tree), &tree->err);
