@@ -113,8 +113,11 @@ static int check_ledger(const struct look *look, struct error *err)
         for (size_t i = 0; i < look->claim->n_results; i++) {
                 struct ledger_claim_device *device = dra_booking_find(&booking, dra_booking_id(&arena, look->claim, i));
 
-                if (device && is_candidate(&look->claim->results[i]))
-                        *device = booking.devices[--booking.n_devices];
+                if (!device || !is_candidate(&look->claim->results[i]))
+                        continue;
+                booking.n_devices--;
+                for (; device < &booking.devices[booking.n_devices]; device++)
+                        *device = device[1]; /* the ledger names the first that does not fit */
         }
         if (booking.n_devices == 0)
                 return 0; /* the ledger has nothing of this claim */
