@@ -123,8 +123,9 @@ const struct declared_container *declared_containers_find_holder(
                                            : NULL;
 }
 
-struct share declared_container_share(const struct declared_container *container, const struct resource *resource,
-        const struct unit *unit, unsigned int replicas)
+/* The container's share of |unit|. |container| NULL: nothing is known of it, and its |replicas| decide. */
+static struct share declared_container_share(const struct declared_container *container,
+        const struct resource *resource, const struct unit *unit, unsigned int replicas)
 {
         const struct share *known = container ? map_find(&container->units, unit->uuid) : NULL;
 
@@ -201,26 +202,26 @@ static bool is_of_container(const struct checkpoint *container, const struct led
 }
 
 /*
- * The memory of |unit| that all its containers except |except| have. |except| is the container's part of kubelet's
- * checkpoint; |pods| gets the names of the pods. Both may be NULL.
+ * The memory of |unit| that all its containers, of |all| shares, except |except| have. |except| is the container's part
+ * of kubelet's checkpoint; |pods| gets the names of the pods. Both may be NULL.
  */
-static uint64_t sum_of(const struct declared_containers *containers, const struct unit *unit,
-        const struct checkpoint *except, struct strbuf *pods)
+static uint64_t sum_of(const struct declared_containers *containers, const struct ledger_share *all, size_t count,
+        const struct unit *unit, const struct checkpoint *except, struct strbuf *pods)
 {
-        _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
-        const struct ledger_share *all;
-        size_t count = ledger_shares(containers->core, &scratch, &all);
         uint64_t sum = 0;
 
         for (size_t i = 0; i < count; i++) {
                 const struct resource *resource = all[i].shared->resource;
                 const struct holder *holder = all[i].holder;
-                const struct declared_container *container = declared_containers_find_holder(containers, holder);
                 const struct unit *own = resource_find_unit(resource, unit->uuid);
                 unsigned int replicas = own ? mps_resource_replicas(all[i].shared, all[i].allocation, own) : 0;
+                const struct declared_container *container;
                 uint64_t mib;
 
-                if (replicas == 0 || is_superseded(&all[i]) || (container && container->is_refused) ||
+                if (replicas == 0)
+                        continue;
+                container = declared_containers_find_holder(containers, holder);
+                if (is_superseded(&all[i]) || (container && container->is_refused) ||
                         has_not_started(containers, &all[i]) || (except && is_of_container(except, &all[i])))
                         continue;
                 mib = declared_container_share(container, resource, own, replicas).memory_mib;
@@ -235,7 +236,10 @@ static uint64_t sum_of(const struct declared_containers *containers, const struc
 int declared_containers_check_room(const struct declared_containers *containers, const struct checkpoint *of,
         const struct mps_part *parts, size_t n_parts, struct error *err)
 {
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         const char *name = of->entries[0].container;
+        const struct ledger_share *all;
+        size_t count = ledger_shares(containers->core, &arena, &all);
         struct declared_container *container = declared_containers_find(containers, of->entries[0].pod_uid, name);
 
         if (container)
@@ -248,7 +252,7 @@ int declared_containers_check_room(const struct declared_containers *containers,
 
                 if (!unit->shared->section->refuses_overcommit || usable == 0)
                         continue;
-                others = sum_of(containers, unit, of, NULL);
+                others = sum_of(containers, all, count, unit, of, NULL);
                 if (others + own <= usable)
                         continue;
                 if (container)
@@ -279,12 +283,12 @@ static void report_excess(
         pod_events_report(containers->pod_events, unit->uuid, NODE_EVENT_DECLARED_TOO_MUCH, text);
 }
 
-static void report_room_of(
-        const struct declared_containers *containers, const struct unit *unit, struct map *now, struct arena *arena)
+static void report_room_of(const struct declared_containers *containers, const struct ledger_share *shares,
+        size_t n_shares, const struct unit *unit, struct map *now, struct arena *arena)
 {
         _cleanup_(strbuf_done) struct strbuf pods = STRBUF_INIT;
         uint64_t usable = unit->shared ? share_usable_mib(unit) : 0;
-        uint64_t sum = usable ? sum_of(containers, unit, NULL, &pods) : 0;
+        uint64_t sum = usable ? sum_of(containers, shares, n_shares, unit, NULL, &pods) : 0;
         bool was_exceeded = map_find(&containers->exceeded, unit->uuid);
 
         if (usable && sum > usable) {
@@ -305,15 +309,18 @@ static void forget_exceeded(struct declared_containers *containers)
 
 void declared_containers_report_room(struct declared_containers *containers)
 {
+        _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
         struct arena arena = ARENA_INIT;
         struct map now = MAP_INIT;
+        const struct ledger_share *shares;
+        size_t n_shares = ledger_shares(containers->core, &scratch, &shares);
         size_t count;
         const struct mps_resource *all = mps_resources_all(&containers->core->resources, &count);
 
         for (size_t i = 0; i < count; i++)
                 for (size_t j = 0; j < all[i].resource->n_units; j++)
                         if (all[i].resource->provisioning == PROVISIONING_DECLARED)
-                                report_room_of(containers, &all[i].resource->units[j], &now, &arena);
+                                report_room_of(containers, shares, n_shares, &all[i].resource->units[j], &now, &arena);
         forget_exceeded(containers);
         containers->exceeded = now;
         containers->exceeded_arena = arena;

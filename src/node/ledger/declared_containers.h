@@ -71,10 +71,6 @@ struct declared_container *declared_containers_note(struct declared_containers *
 void declared_containers_apply(struct declared_containers *containers, const struct checkpoint_entry *of,
         struct mps_part *parts, size_t n_parts, unsigned int *ret_omits);
 
-/* The container's share of |unit|. |container| NULL: nothing is known of it, and its |replicas| decide. */
-struct share declared_container_share(const struct declared_container *container, const struct resource *resource,
-        const struct unit *unit, unsigned int replicas);
-
 /*
  * The share of the allocation's |replicas| of |unit|. |*ret_is_guess|: it is uncertain, so it does not count as
  * evidence against the pod.

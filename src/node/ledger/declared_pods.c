@@ -191,6 +191,7 @@ static void take_pod(struct pod_read *read, const json_t *pod, const char *reaso
 static void finish_read(struct pod_read *read, const json_t *pod, const char *reason)
 {
         struct declared_pods *pods = read->pods;
+        const bool is_for_shm = read->is_for_shm;
         struct error err;
         bool failed = false;
 
@@ -201,7 +202,7 @@ static void finish_read(struct pod_read *read, const json_t *pod, const char *re
                 read->started(failed ? &err : NULL, read->context);
         }
         free_read(read);
-        if (pods->core->plan)
+        if (pods->core->plan && !is_for_shm)
                 declared_containers_report_room(pods->containers);
 }
 
