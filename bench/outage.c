@@ -7,7 +7,8 @@
 #include "base/alloc.h"
 
 /*
- * Until an agent that was just started has nothing more to do, and one that served has served for long (cmd/keeper.h).
+ * Until an agent that was just started has nothing more to do, and one that served has served for long
+ * (base/io/keeper.h).
  */
 #define SETTLE_MS 1500U
 #define TIMEOUT_MS 20000U

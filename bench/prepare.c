@@ -103,11 +103,11 @@ void dra_allocate(struct dra_allocator *allocator, struct dra_claim *claim, stru
         done(NULL, data);
 }
 
-void dra_release(struct dra_allocator *allocator, const struct dra_claim *claim, struct arena *arena,
-        dra_allocator_done_fn *done, void *data)
+void dra_release(
+        struct dra_allocator *allocator, const char *uid, struct arena *arena, dra_allocator_done_fn *done, void *data)
 {
         (void)allocator;
-        (void)claim;
+        (void)uid;
         (void)arena;
         done(NULL, data);
 }

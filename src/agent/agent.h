@@ -6,6 +6,8 @@
  *   cdi.h     the CDI specifications of the plan in force
  *   serve.h   what only the one of several agents on the node does that serves: the DRA driver and the MIG manager
  *   page.h    /metrics, /node and /healthz
+ *   rollout.h a change of the plan while pods run
+ *   mig.h     the MIG manager
  *
  * All callbacks of the modules have the agent as their data. After |is_stopping| they do nothing.
  */

@@ -52,7 +52,7 @@ struct agent_metrics {
 /* Returns the page, for the caller to free. */
 char *agent_metrics_write(const struct agent_metrics *metrics);
 
-/* ---- parts of it, in files of their own ---- */
+/* ---- parts of it, in usage_metrics.c ---- */
 
 /* The families of the use of GPUs, units and containers. An unknown value has no sample. */
 void usage_metrics_put(struct exposition *to, const struct node_usage_view *view);

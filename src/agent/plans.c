@@ -130,7 +130,7 @@ static void replace_rollout(struct agent *agent, struct rollout *next)
 
 void agent_plans_begin_dra(struct agent *agent)
 {
-        agent_dra_begin(agent, agent_plans_config(agent->plans), &agent->plans->bad_dra);
+        agent_dra_begin(agent, &agent->plans->bad_dra);
 }
 
 void agent_plans_serve(struct agent *agent)

@@ -84,8 +84,9 @@ static void on_specifications_wanted(void *data)
         agent_cdi_repair(agent->cdi);
 }
 
-void agent_dra_begin(struct agent *agent, const struct config *config, struct complaint *complaint)
+void agent_dra_begin(struct agent *agent, struct complaint *complaint)
 {
+        const struct config *config = agent_plans_config(agent->plans);
         const struct dra_driver_options options = {
                 .loop = &agent->loop,
                 .client = agent_api_client(agent->api),

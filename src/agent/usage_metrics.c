@@ -410,7 +410,7 @@ static void write_bus(const struct gpu *gpu, char *text, size_t size)
                 *c = (char)toupper((unsigned char)*c);
 }
 
-static const struct usage_row *find_row(const struct node_usage_view *view, const char *unit)
+static const struct usage_row *dcgm_find_row(const struct node_usage_view *view, const char *unit)
 {
         const struct usage_row *found = NULL;
 
@@ -425,9 +425,9 @@ static const struct usage_row *find_row(const struct node_usage_view *view, cons
 }
 
 /* False: the unit is not in the inventory. */
-static bool make_labels(struct dcgm_labels *labels, const struct node_usage_view *view, const char *unit)
+static bool dcgm_make_labels(struct dcgm_labels *labels, const struct node_usage_view *view, const char *unit)
 {
-        *labels = (struct dcgm_labels){.row = find_row(view, unit)};
+        *labels = (struct dcgm_labels){.row = dcgm_find_row(view, unit)};
         labels->gpu = view->inventory ? inventory_find_unit(view->inventory, unit, &labels->mig) : NULL;
         if (!labels->gpu)
                 return false;
@@ -439,7 +439,7 @@ static bool make_labels(struct dcgm_labels *labels, const struct node_usage_view
         return true;
 }
 
-static void put(struct exposition *to, const struct node_usage_view *view, const struct dcgm_labels *labels,
+static void dcgm_put(struct exposition *to, const struct node_usage_view *view, const struct dcgm_labels *labels,
         const char *host, double value)
 {
         const struct gpu *gpu = labels->gpu;
@@ -465,7 +465,7 @@ static const struct {
         enum exposition_type type;
         enum gpu_value value;
         double scale;
-} families[] = {
+} dcgm_families[] = {
         {"DCGM_FI_DEV_SM_CLOCK", "Clock of the SMs, in MHz.", EXPOSITION_GAUGE, GPU_SM_CLOCK, 1},
         {"DCGM_FI_DEV_MEM_CLOCK", "Clock of the memory, in MHz.", EXPOSITION_GAUGE, GPU_MEMORY_CLOCK, 1},
         {"DCGM_FI_DEV_MEMORY_TEMP", "Temperature of the memory, in degrees Celsius.", EXPOSITION_GAUGE,
@@ -573,7 +573,7 @@ static const struct {
         const char *name;
         const char *help;
         enum gpu_value value;
-} memory_families[] = {
+} dcgm_memory_families[] = {
         {"DCGM_FI_DEV_FB_FREE", "Free memory, in MiB.", GPU_MEMORY_TOTAL},
         {"DCGM_FI_DEV_FB_USED", "Used memory, in MiB.", GPU_MEMORY_USED},
         {"DCGM_FI_DEV_FB_RESERVED", "Memory that the driver keeps for itself, in MiB.", GPU_MEMORY_RESERVED},
@@ -597,29 +597,30 @@ void dcgm_metrics_put(struct exposition *to, const struct node_usage_view *view,
 
         if (!view->samples)
                 return;
-        for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
-                exposition_family(to, families[i].name, families[i].type, families[i].help);
+        for (size_t i = 0; i < ARRAY_SIZE(dcgm_families); i++) {
+                exposition_family(to, dcgm_families[i].name, dcgm_families[i].type, dcgm_families[i].help);
                 for (size_t j = 0; j < view->samples->n_units; j++) {
                         const struct gpu_sample *unit = &view->samples->units[j];
 
-                        if (!unit->is_mig && unit->values[families[i].value] != GPU_VALUE_UNKNOWN &&
-                                make_labels(&labels, view, unit->uuid))
-                                put(to, view, &labels, host,
-                                        (double)unit->values[families[i].value] * families[i].scale);
+                        if (!unit->is_mig && unit->values[dcgm_families[i].value] != GPU_VALUE_UNKNOWN &&
+                                dcgm_make_labels(&labels, view, unit->uuid))
+                                dcgm_put(to, view, &labels, host,
+                                        (double)unit->values[dcgm_families[i].value] * dcgm_families[i].scale);
                 }
         }
-        for (size_t i = 0; i < ARRAY_SIZE(memory_families); i++) {
-                exposition_family(to, memory_families[i].name, EXPOSITION_GAUGE, memory_families[i].help);
+        for (size_t i = 0; i < ARRAY_SIZE(dcgm_memory_families); i++) {
+                exposition_family(to, dcgm_memory_families[i].name, EXPOSITION_GAUGE, dcgm_memory_families[i].help);
                 for (size_t j = 0; j < view->samples->n_units; j++) {
-                        const double value = memory_of(&view->samples->units[j], memory_families[i].value);
+                        const double value = memory_of(&view->samples->units[j], dcgm_memory_families[i].value);
 
-                        if (value >= 0 && make_labels(&labels, view, view->samples->units[j].uuid) &&
+                        if (value >= 0 && dcgm_make_labels(&labels, view, view->samples->units[j].uuid) &&
                                 !is_divided(view->samples, &labels))
-                                put(to, view, &labels, host, value);
+                                dcgm_put(to, view, &labels, host, value);
                 }
         }
         exposition_family(to, "DCGM_FI_DEV_XID_ERRORS", EXPOSITION_GAUGE, "The last Xid error; 0: none yet.");
         for (size_t j = 0; j < view->samples->n_units; j++)
-                if (!view->samples->units[j].is_mig && make_labels(&labels, view, view->samples->units[j].uuid))
-                        put(to, view, &labels, host, (double)last_xid(view->samples, view->samples->units[j].uuid));
+                if (!view->samples->units[j].is_mig && dcgm_make_labels(&labels, view, view->samples->units[j].uuid))
+                        dcgm_put(
+                                to, view, &labels, host, (double)last_xid(view->samples, view->samples->units[j].uuid));
 }

@@ -267,7 +267,7 @@ struct config_dra {
         const char *instance; /* UID of this pod; NULL: none */
 };
 
-/* "health.xids": what an Xid means for the GPU, against the table in gpu/xid.h. */
+/* "health.xids": what an Xid means for the GPU, against the table in gpu/health.h. */
 struct xid_rule {
         unsigned int xid;
         bool unhealthy;

@@ -24,7 +24,8 @@ static bool is_label_value(const char *text, size_t length)
         return true;
 }
 
-bool qualified_name_is_valid(const char *text)
+/* The key of a label, a taint or an annotation: "team", "app.kubernetes.io/name". */
+static bool qualified_name_is_valid(const char *text)
 {
         const char *slash = strchr(text, '/');
         char domain[DOMAIN_MAX_LENGTH + 1];

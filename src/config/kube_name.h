@@ -27,9 +27,6 @@ struct node_taint {
  */
 int node_taint_parse(struct node_taint *ret, struct arena *arena, const char *text, struct error *err) MUST_USE;
 
-/* The key of a label, a taint or an annotation: "team", "app.kubernetes.io/name". */
-bool qualified_name_is_valid(const char *text);
-
 /* The type of a condition: a qualified name that is none of kubelet's own. */
 int node_condition_check(const char *type, struct error *err) MUST_USE;
 

@@ -18,8 +18,8 @@
  * Identifies the installed driver. Two values differ if the library's file or the kernel's driver is a different one.
  */
 struct driver_mark {
-        struct file_mark
-                library;  /* the library's file, after following symbolic links, without the time of |changed| */
+        /* The library's file, after following symbolic links; without the time of |changed|. */
+        struct file_mark library;
         char version[64]; /* version of the driver in the kernel; "": there is none, or it cannot be read */
 };
 

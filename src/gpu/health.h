@@ -13,12 +13,12 @@
  * required number is doubled, at most to 48, so that a flapping board is away for a minute instead of three seconds;
  * after a longer healthy time it is 3 again. The reason is always that of the latest failure.
  *
- * Good probes do not always prove that a unit works. After an Xid whose class asks for a reset or for service
- * (gpu/health.h), the unit is held: a driver before about r550 does not report that a GPU needs a reset, and every call
+ * Good probes do not always prove that a unit works. After an Xid whose class asks for a reset or for service (enum
+ * xid_class), the unit is held: a driver before about r550 does not report that a GPU needs a reset, and every call
  * succeeds. Good probes count again after a sign of repair: the driver reports that no recovery action is needed, the
  * GPU was missing and is found again, or the driver was unloaded and is back (health_release).
  *
- * gpu/health.h decides which Xids make a unit unhealthy, unless the policy overrides it.
+ * The table of Xids decides which make a unit unhealthy, unless the policy overrides it.
  */
 #pragma once
 

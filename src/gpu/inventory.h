@@ -207,8 +207,6 @@ bool mig_attributes_are_same(const struct mig_attributes *a, const struct mig_at
 bool inventory_is_same(const struct inventory *a, const struct inventory *b);
 
 struct inventory *inventory_copy(const struct inventory *inventory);
-/* Everything but the links, whose positions are those of an inventory. */
-void gpu_copy(struct arena *arena, struct gpu *to, const struct gpu *from);
 
 /* Written, or read as a new inventory, which has to be freed even where the bytes end too early. */
 struct pack;

@@ -101,7 +101,8 @@ void inventory_pack(struct pack *pack, struct inventory **inventory)
         pack->arena = outer;
 }
 
-void gpu_copy(struct arena *arena, struct gpu *to, const struct gpu *from)
+/* Everything but the links, whose positions are those of an inventory. */
+static void gpu_copy(struct arena *arena, struct gpu *to, const struct gpu *from)
 {
         _cleanup_(strbuf_done) struct strbuf bytes = STRBUF_INIT;
         struct pack writer = pack_writer(&bytes);

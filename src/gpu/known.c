@@ -51,7 +51,8 @@ static void report_hang(struct gpu_known *known, const struct worker_call *call,
                 to->on_hang(&hang, is_over, to->data);
 }
 
-void gpu_known_note_call(struct gpu_known *known, const struct worker_call *lost, bool has_crashed)
+/* A call did not return: its GPU is left out from now on; if it was about the driver, all that is known stays. */
+static void gpu_known_note_call(struct gpu_known *known, const struct worker_call *lost, bool has_crashed)
 {
         const uint64_t now_ms = clock_now_ms();
         struct worker_call call = *lost;

@@ -43,8 +43,6 @@ struct hang *gpu_known_find_hang(struct gpu_known *known, const struct gpu *gpu)
 /* Adopts |fresh|. True if it differs from the previous one. */
 bool gpu_known_keep(struct gpu_known *known, struct inventory *fresh);
 
-/* A call did not return: its GPU is left out from now on; if it was about the driver, all that is known stays. */
-void gpu_known_note_call(struct gpu_known *known, const struct worker_call *call, bool has_crashed);
 /* A request failed because its process hung or crashed in |lost|. False: |err| is NULL, or says another reason. */
 bool gpu_known_note_lost(struct gpu_known *known, const struct worker_call *lost, const struct error *err);
 /* The driver answers again, or the GPU, or pairs of them. */

@@ -11,7 +11,7 @@
 /*
  * Fills the mig_ fields of |gpu|, whose |memory| must be known. -1: the whole GPU failed. A MIG device that cannot be
  * read is left out and listed in gpu->mig_failures; one whose profile NVML does not report has none. Device nodes:
- * gpu/mig_read.h.
+ * mig_caps_read().
  */
 int mig_read(struct inventory *inventory, const struct nvml *nvml, nvmlDevice_t device, struct gpu *gpu,
         struct error *err) MUST_USE;

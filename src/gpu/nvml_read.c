@@ -127,7 +127,12 @@ static void read_pair(
         there->p2p = back->p2p = p2p_is_ok(nvml, a, b, NVML_P2P_CAPS_INDEX_READ);
 }
 
-void nvml_read_links(struct inventory *inventory, const struct nvml *nvml, const nvmlDevice_t *devices)
+/*
+ * Fills gpus[].links. |devices| are the handles, in the same order; NULL if there is none. A link that cannot be read
+ * is unknown (level -1), not an error. A link between two GPUs is found by the PCI address at its other end; a link to
+ * an NVSwitch counts for every peer with which P2P over NVLink works.
+ */
+static void nvml_read_links(struct inventory *inventory, const struct nvml *nvml, const nvmlDevice_t *devices)
 {
         size_t n = inventory->n_gpus;
         struct gpu_link *links = ARENA_ARRAY(&inventory->arena, struct gpu_link, n * n);

@@ -26,17 +26,6 @@ int nvml_read(struct inventory **ret, const struct nvml *nvml, const struct gpu_
 /* "00000000:3B:00.0" → "0000:3b:00.0", as in sysfs: a domain has at least four digits. */
 void nvml_bus_to_sysfs(const char *bus, char *text, size_t size);
 
-/* ---- nvml links ---- */
-
-/* Reads the links between GPUs (PCIe levels and NVLinks) once per inventory. Part of nvml_read. */
-
-/*
- * Fills gpus[].links. |devices| are the handles, in the same order; NULL if there is none. A link that cannot be read
- * is unknown (level -1), not an error. A link between two GPUs is found by the PCI address at its other end; a link to
- * an NVSwitch counts for every peer with which P2P over NVLink works.
- */
-void nvml_read_links(struct inventory *inventory, const struct nvml *nvml, const nvmlDevice_t *devices);
-
 /* ---- multiprocessors ---- */
 
 /*

@@ -56,7 +56,7 @@ void mig_run_set_first_state(struct mig_run *run, enum mig_state state);
 
 /*
  * How many GPUs the node has as its owner sees it. While NVML shows fewer to a plan than have ever been seen, the plan
- * has failed: an index means another GPU then, and one that is away would stay as it is. mig_manager.h has when the
+ * has failed: an index means another GPU then, and one that is away would stay as it is. mig/manager.h has when the
  * next one is made; MIG_EVENT_AGAIN makes it at once. True: there are more than at the last look, the owner's or a
  * plan's.
  */

@@ -1,9 +1,10 @@
 /*
  * The ledger takes two things from outside: kubelet's list, with which it is compared, and its own record.
  *
+ * An entry of the list is a container. Its ids may be in several allocations: that of an init container, and those that
+ * took over its ids.
+ *
  * The record is JSON: {"version":1,"grants":[{"id":…,"unit":…,"since":…,"devices":[…]}]}, the oldest allocation first.
- * An entry of the list is a container. Its ids may be in several allocations:
- * that of an init container, and those that took over its ids.
  */
 #include <inttypes.h>
 #include <stdio.h>

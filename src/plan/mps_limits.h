@@ -4,7 +4,7 @@
  * In kubelet the variables of a pod have precedence over those of a device plugin's answer, so a pod can set one of
  * these itself; and of several answers for one container the first one processed counts. The container runtime applies
  * the edits of a CDI device after all that. So if devices are allocated by CDI, the variables are also in devices of
- * kind CDI_KIND_MPS (plan/cdi_name.h):
+ * kind CDI_KIND_MPS (plan/allocate.h):
  *
  *   "<daemon>"    CUDA_MPS_PIPE_DIRECTORY alone, the '/' of a resource name written '_'
  *   "<uuid>-<k>"  with the limits of k replicas of that unit, where limits are the container's and its daemon serves

@@ -144,9 +144,6 @@ int plan_build(struct plan **ret, struct arena *arena, const struct config *conf
 /* Whether |gpu| belongs to DRA: that is enabled, dra.devices selects the GPU, and the node's GPUs are those of NVML. */
 bool plan_is_for_dra(const struct config *config, const struct inventory *inventory, const struct gpu *gpu);
 
-/* True if the device plugin gets no part of |gpu|: it belongs to DRA, or did and is still used by claims. */
-bool plan_leaves_to_dra(const struct config *config, const struct inventory *inventory, const struct gpu *gpu);
-
 /* Releases the maps; the rest goes with the arena. */
 void plan_done(struct plan *plan);
 

@@ -216,7 +216,8 @@ bool plan_is_for_dra(const struct config *config, const struct inventory *invent
                config_dra_selects(&config->dra, gpu->index, gpu->uuid);
 }
 
-bool plan_leaves_to_dra(const struct config *config, const struct inventory *inventory, const struct gpu *gpu)
+/* True if the device plugin gets no part of |gpu|: it belongs to DRA, or did and is still used by claims. */
+static bool plan_leaves_to_dra(const struct config *config, const struct inventory *inventory, const struct gpu *gpu)
 {
         return plan_is_for_dra(config, inventory, gpu) || gpu->is_claimed;
 }

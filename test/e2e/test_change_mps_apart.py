@@ -23,7 +23,7 @@ def layout(name=SMALL, replicas=20, kind='mps', gpus=(0, 1), other=4, slices=4, 
 
 LISTED = 'kubelet has reported which container holds which devices containers=%d'
 # So long (s) a kubelet that has just started may leave pods out of its list: who is missing then is in doubt, and lists are told once more
-# for that (node/ledger/parts.h: LIST_GRACE_MS). Nobody says when that is over.
+# for that (node/ledger/holdings.h: HOLDINGS_GRACE_MS). Nobody says when that is over.
 YOUNG = 10.5
 WEIGHTED = {'provisioning': 'weighted', 'maxPerRequest': 1}
 

@@ -1,6 +1,5 @@
 /*
- * Sorts the arguments: own options, words, and options of the table, which config/option.h parses as it does the
- * agent's.
+ * Reads the arguments: own options, options of the table, switches and words. config/option.h checks their values.
  */
 #include "cmd/cli/command.h"
 
@@ -157,7 +156,7 @@ static struct place find_letter(struct reading *reading, const char *text, const
         return place;
 }
 
-/* Sets the shared options that the command line has not set: the environment counts for them, and for no other. */
+/* Sets the shared options that the command line has not set. Of the table, the environment counts for these only. */
 static int command_settle_shared(struct reading *reading, char *const *environment, struct error *err)
 {
         struct option_set *set = reading->set;

@@ -35,7 +35,7 @@ static const char *verdict_colour(const char *verdict)
         static const char *const colours[][2] = {
                 {"ok", "\033[32m"}, {"note", "\033[33m"}, {"wrong", "\033[1;31m"}, {"skipped", "\033[2m"}};
 
-        for (size_t i = 0; i < sizeof(colours) / sizeof(*colours); i++)
+        for (size_t i = 0; i < ARRAY_SIZE(colours); i++)
                 if (strcmp(colours[i][0], verdict) == 0)
                         return colours[i][1];
         return "";

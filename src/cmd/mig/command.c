@@ -48,7 +48,8 @@ int mig_require(const struct command_call *call, size_t position, struct error *
         return command_refuse(err, "missing required flags '%s'", call->command->own[position].flag);
 }
 
-int mig_source_open_node(struct mig_source *ret, const struct option_set *set, struct error *err)
+/* Opens NVML and reads the GPUs only; |set| says where NVML is. Close the source even if this fails. */
+static int mig_source_open_node(struct mig_source *ret, const struct option_set *set, struct error *err)
 {
         *ret = (struct mig_source){.arena = ARENA_INIT};
         if (nvml_open(&ret->nvml, option_set_value(set, "nvml-library"), option_set_value(set, "driver-root-ctr-path"),

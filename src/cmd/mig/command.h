@@ -65,9 +65,6 @@ struct mig_source {
         const struct mig_wanted *wanted; /* of each GPU of |node| */
 };
 
-/* Opens NVML and reads the GPUs only; |set| says where NVML is. Close the source even if this fails. */
-int mig_source_open_node(struct mig_source *ret, const struct option_set *set, struct error *err) MUST_USE;
-
 /* Also reads the configurations of |file|; "": those that are generated. Warnings go to standard error. */
 int mig_source_open_file(
         struct mig_source *ret, const struct option_set *set, const char *file, struct error *err) MUST_USE;

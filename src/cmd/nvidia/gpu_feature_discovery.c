@@ -50,12 +50,13 @@ enum {
         NAMESPACE,
 };
 
-/* No defaults: what is not set here may come from the file. */
+/* A switch without a default, unlike COMMAND_FLAG. */
 #define OPEN_FLAG(name, meaning, ...)                                                                                  \
         {                                                                                                              \
                 .flag = (name), .type = OPTION_BOOL, .help = (meaning), __VA_ARGS__                                    \
         }
 
+/* No defaults: what is not set here may come from the file. */
 static const struct option own[] = {
         [MIG_STRATEGY] = COMMAND_CHOICE("mig-strategy", mig_strategy_words, NULL,
                 "how MIG devices are labelled: none, single (as GPUs) or mixed (by profile) (default none)",

@@ -455,7 +455,7 @@ static void begin_run(struct mig_program *program, const char *file)
                 .loop = &program->loop,
                 .program = program->mig,
                 .reading = program->reading,
-                .file = arena_strdup(&program->arena, file),
+                .file = file,
                 .state_directory = arena_printf(&program->arena, "%s" STATE_FOLDER, program->values[HOST_ROOT]),
                 .mode_change = mig_manager_is_on(program, REBOOT) ? "reboot" : "reset",
                 .may_reboot = mig_manager_is_on(program, REBOOT),

@@ -1,6 +1,6 @@
 /*
  * warpshare probe: a CUDA program that measures what its container really gets of a GPU. The CUDA part runs in a
- * process of its own (work.c), since any CUDA call may hang; here are the options, the deadlines and the exit status.
+ * process of its own, since any CUDA call may hang; print.c prints what was found.
  */
 #include <math.h>
 #include <stdio.h>
@@ -194,115 +194,7 @@ static uint64_t work_ms(const struct probe_options *options)
         return (uint64_t)((work + MIN(wait, (double)SECONDS_MAX)) * 1000);
 }
 
-static char *explain_hang(const struct probe_options *options, unsigned int step)
-{
-        const char *pipe = getenv("CUDA_MPS_PIPE_DIRECTORY");
-
-        if (step != PROBE_STEP_INIT && step != PROBE_STEP_CONTEXT)
-                return xasprintf(
-                        "%s does not end (%u s): the GPU or the MPS server hangs; see the kernel's log (lines with "
-                        "NVRM) and server.log on the node",
-                        probe_step_names[step], options->timeout_s);
-        return xasprintf(
-                "%s does not return (%u s): probably an MPS server of another user id holds the daemon%s%s, since one "
-                "daemon serves one user at a time unless it runs with -multiuser-server; this process has user id "
-                "%u. Let the pods that share the GPU run as one user, or see 'warpshare mps status' on the node",
-                probe_step_names[step], options->timeout_s, pipe ? " in " : "", pipe ? pipe : "",
-                (unsigned int)getuid());
-}
-
-/* Its process was lost with |cause|. */
-static char *explain_loss(
-        const struct probe_options *options, const struct worker_alone *alone, const struct error *cause)
-{
-        const unsigned int step = MIN(alone->lost.index, PROBE_STEPS - 1U);
-
-        if (cause->kind == ERROR_EXHAUSTED)
-                return xstrdup(cause->text);
-        if (cause->kind == ERROR_TIMEOUT)
-                return explain_hang(options, step);
-        return xasprintf(
-                "CUDA ended the process during %s (signal %d): the driver's library and kernel module may not fit "
-                "together",
-                probe_step_names[step], alone->signal);
-}
-
-/* |failure|: why the measurement failed; NULL: it did not. */
-static int report_result(const struct probe_options *options, struct probe_result *result, const char *failure)
-{
-        struct probe_report report = {.options = options, .result = result, .failure = failure};
-        struct granted_measured measured = {.facts = &result->facts,
-                .places = &result->places,
-                .memory = result->has_memory ? &result->memory : NULL,
-                .unit_sms = result->unit_sms,
-                .socket = result->socket};
-
-        report.spread = measure_spread_of(result->rate.samples, result->rate.n_samples);
-        granted_check(&report.outcome, &result->granted, &measured);
-        probe_print(&report);
-        if (failure)
-                return result->promise_is_unclear ? EXIT_FAILED : EXIT_NO_CUDA;
-        return options->kind == PROBE_ALL && !report.outcome.holds ? EXIT_FAILED : 0;
-}
-
-struct job {
-        const struct probe_options *options;
-        struct probe_result *result; /* both processes share it */
-};
-
-static void serve_job(const void *message UNUSED, size_t size UNUSED, struct strbuf *answer UNUSED, const void *data)
-{
-        const struct job *job = data;
-
-        probe_work(job->options, job->result);
-}
-
-static int measure_and_report(const struct probe_options *options, struct probe_result *result)
-{
-        const struct job job = {options, result};
-        struct strbuf nothing = STRBUF_INIT;
-        _free_ char *failure = NULL;
-        struct worker_alone alone;
-        struct error err;
-        int rc;
-
-        worker_alone_begin(&alone, "warpshare-cuda", serve_job, &job);
-        rc = worker_alone_ask(&alone, "", 1, options->timeout_s * UINT64_C(1000), &nothing, &err);
-        worker_alone_end(&alone);
-        if (!result->complete)
-                failure = result->failed ? xstrdup(result->error.text)
-                          : rc < 0       ? explain_loss(options, &alone, &err)
-                                         : NULL;
-        return report_result(options, result, failure);
-}
-
-static int probe_run(struct command_call *call, struct error *err)
-{
-        struct probe_options options;
-        struct probe_result *result;
-        int status;
-
-        if (probe_read_options(&options, call, err) < 0)
-                return COMMAND_REFUSED;
-        options.work_ms = work_ms(&options);
-        result = mmap(NULL, sizeof(*result), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        if (result == MAP_FAILED)
-                alloc_fail();
-        status = measure_and_report(&options, result);
-        munmap(result, sizeof(*result));
-        return status;
-}
-
-const struct command command_probe = {
-        .name = "probe",
-        .summary = "measure in a container what it really gets of its GPU",
-        .run = probe_run,
-        .shared = command_none,
-        COMMAND_OWN(own),
-        .program = "warpshare probe",
-        .help = help,
-        .more_help = more_help,
-};
+/* ---- the work ---- */
 
 /* Without a limit, at most this much is taken, since it is missing for others during the measurement. */
 #define CAREFUL_MIB UINT64_C(1024)
@@ -314,7 +206,7 @@ struct probe {
         struct measure measure;
 };
 
-const char *const probe_step_names[PROBE_STEPS] = {
+static const char *const probe_step_names[PROBE_STEPS] = {
         [PROBE_STEP_LIBRARY] = "loading libcuda.so.1",
         [PROBE_STEP_INIT] = "cuInit",
         [PROBE_STEP_CONTEXT] = "cuCtxCreate",
@@ -452,7 +344,11 @@ static unsigned int work_read_unit(const struct nvml *nvml, const char *uuid)
         return multiprocessors_of(cores, major, minor);
 }
 
-void probe_work(const struct probe_options *options, struct probe_result *result)
+/*
+ * In a process of its own (base/io/worker.h), since CUDA may hang, or end it. It reports each step, with the enum as
+ * |index|, and puts each value into |result| at once, so that values are kept if it hangs or ends later.
+ */
+static void probe_work(const struct probe_options *options, struct probe_result *result)
 {
         struct probe probe = {.options = options, .result = result};
         struct nvml *nvml = NULL;
@@ -474,3 +370,113 @@ void probe_work(const struct probe_options *options, struct probe_result *result
                 nvml_close(nvml);
         }
 }
+
+static char *explain_hang(const struct probe_options *options, unsigned int step)
+{
+        const char *pipe = getenv("CUDA_MPS_PIPE_DIRECTORY");
+
+        if (step != PROBE_STEP_INIT && step != PROBE_STEP_CONTEXT)
+                return xasprintf(
+                        "%s does not end (%u s): the GPU or the MPS server hangs; see the kernel's log (lines with "
+                        "NVRM) and server.log on the node",
+                        probe_step_names[step], options->timeout_s);
+        return xasprintf(
+                "%s does not return (%u s): probably an MPS server of another user id holds the daemon%s%s, since one "
+                "daemon serves one user at a time unless it runs with -multiuser-server; this process has user id "
+                "%u. Let the pods that share the GPU run as one user, or see 'warpshare mps status' on the node",
+                probe_step_names[step], options->timeout_s, pipe ? " in " : "", pipe ? pipe : "",
+                (unsigned int)getuid());
+}
+
+/* Its process was lost with |cause|. */
+static char *explain_loss(
+        const struct probe_options *options, const struct worker_alone *alone, const struct error *cause)
+{
+        const unsigned int step = MIN(alone->lost.index, PROBE_STEPS - 1U);
+
+        if (cause->kind == ERROR_EXHAUSTED)
+                return xstrdup(cause->text);
+        if (cause->kind == ERROR_TIMEOUT)
+                return explain_hang(options, step);
+        return xasprintf(
+                "CUDA ended the process during %s (signal %d): the driver's library and kernel module may not fit "
+                "together",
+                probe_step_names[step], alone->signal);
+}
+
+/* |failure|: why the measurement failed; NULL: it did not. */
+static int report_result(const struct probe_options *options, struct probe_result *result, const char *failure)
+{
+        struct probe_report report = {.options = options, .result = result, .failure = failure};
+        struct granted_measured measured = {.facts = &result->facts,
+                .places = &result->places,
+                .memory = result->has_memory ? &result->memory : NULL,
+                .unit_sms = result->unit_sms,
+                .socket = result->socket};
+
+        report.spread = measure_spread_of(result->rate.samples, result->rate.n_samples);
+        granted_check(&report.outcome, &result->granted, &measured);
+        probe_print(&report);
+        if (failure)
+                return result->promise_is_unclear ? EXIT_FAILED : EXIT_NO_CUDA;
+        return options->kind == PROBE_ALL && !report.outcome.holds ? EXIT_FAILED : 0;
+}
+
+struct job {
+        const struct probe_options *options;
+        struct probe_result *result; /* both processes share it */
+};
+
+static void serve_job(const void *message UNUSED, size_t size UNUSED, struct strbuf *answer UNUSED, const void *data)
+{
+        const struct job *job = data;
+
+        probe_work(job->options, job->result);
+}
+
+static int measure_and_report(const struct probe_options *options, struct probe_result *result)
+{
+        const struct job job = {options, result};
+        struct strbuf nothing = STRBUF_INIT;
+        _free_ char *failure = NULL;
+        struct worker_alone alone;
+        struct error err;
+        int rc;
+
+        worker_alone_begin(&alone, "warpshare-cuda", serve_job, &job);
+        rc = worker_alone_ask(&alone, "", 1, options->timeout_s * UINT64_C(1000), &nothing, &err);
+        worker_alone_end(&alone);
+        if (!result->complete)
+                failure = result->failed ? xstrdup(result->error.text)
+                          : rc < 0       ? explain_loss(options, &alone, &err)
+                                         : NULL;
+        return report_result(options, result, failure);
+}
+
+static int probe_run(struct command_call *call, struct error *err)
+{
+        struct probe_options options;
+        struct probe_result *result;
+        int status;
+
+        if (probe_read_options(&options, call, err) < 0)
+                return COMMAND_REFUSED;
+        options.work_ms = work_ms(&options);
+        result = mmap(NULL, sizeof(*result), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (result == MAP_FAILED)
+                alloc_fail();
+        status = measure_and_report(&options, result);
+        munmap(result, sizeof(*result));
+        return status;
+}
+
+const struct command command_probe = {
+        .name = "probe",
+        .summary = "measure in a container what it really gets of its GPU",
+        .run = probe_run,
+        .shared = command_none,
+        COMMAND_OWN(own),
+        .program = "warpshare probe",
+        .help = help,
+        .more_help = more_help,
+};

@@ -1,4 +1,4 @@
-/* The parts of warpshare probe: the work, which a child process does (command.c), and the output (print.c). */
+/* The measurements of warpshare probe, made in a process of its own (command.c), and its output (print.c). */
 #pragma once
 
 #include <stdbool.h>
@@ -66,14 +66,6 @@ struct probe_result {
         bool socket;
         char fault[508]; /* PROBE_FAULT: the driver's message */
 };
-
-extern const char *const probe_step_names[PROBE_STEPS];
-
-/*
- * In a process of its own (base/io/worker.h), since CUDA may hang, or end it. It reports each step, with the enum as
- * |index|, and puts each value into |result| at once, so that values are kept if it hangs or ends later.
- */
-void probe_work(const struct probe_options *options, struct probe_result *result);
 
 struct probe_report {
         const struct probe_options *options;

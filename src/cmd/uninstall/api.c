@@ -76,9 +76,7 @@ void uninstall_mig_state(struct removals *removals, struct api_visit *visit, con
         else if (!is_label_of_ours(answer.object))
                 removals_add(removals, REMOVAL_ABSENT, what, node, "another MIG manager has set it");
         else
-                apply_removal(removals, visit, what, node, path,
-                        json_pack("{s:s, s:s, s:{s:s}}", "apiVersion", "v1", "kind", "Node", "metadata", "name", node),
-                        MIG_LABELS_MANAGER);
+                apply_removal(removals, visit, what, node, path, object_node(node), MIG_LABELS_MANAGER);
 }
 
 /* ---- the Node object ---- */

@@ -9,7 +9,6 @@
 
 #include "base/file.h"
 #include "base/io/lock.h"
-#include "base/log.h"
 #include "cmd/cli/columns.h"
 #include "cmd/cli/command.h"
 #include "cmd/commands.h"
@@ -18,7 +17,7 @@
 
 /* ---- the list ---- */
 
-void removals_done(struct removals *removals)
+static void removals_done(struct removals *removals)
 {
         free(removals->rows);
         arena_done(&removals->arena);
@@ -73,7 +72,8 @@ static const char *outcome_word(const struct removals *removals, enum removal_ou
         return outcome == REMOVAL_DONE && removals->is_dry ? "would be removed" : words[outcome];
 }
 
-void removals_print(const struct removals *removals, struct strbuf *text)
+/* The table, one row each. */
+static void removals_print(const struct removals *removals, struct strbuf *text)
 {
         static const struct column list[] = {
                 {.head = "WHAT"}, {.head = "OUTCOME"}, {.head = "WHERE"}, {.head = "NOTE"}};

@@ -37,8 +37,6 @@ struct removals {
         size_t n_rows;
 };
 
-void removals_done(struct removals *removals);
-
 /* Copies the strings; |note| is a format. */
 void removals_add(struct removals *removals, enum removal_outcome outcome, const char *what, const char *where,
         const char *note, ...) PRINTF_LIKE(5, 6);
@@ -52,9 +50,6 @@ void removals_end(struct removals *removals, const char *what, const char *where
 void removals_unlink(struct removals *removals, const char *what, const char *path, const char *left);
 
 size_t removals_count(const struct removals *removals, enum removal_outcome outcome);
-
-/* The table, one row each. */
-void removals_print(const struct removals *removals, struct strbuf *text);
 
 /* ---- files.c: on this machine ---- */
 
@@ -96,11 +91,6 @@ void uninstall_slices(struct removals *removals, struct api_visit *visit, const 
 
 /* ---- mps.c ---- */
 
-/*
- * Removes what MPS left on a node: daemons of an ended supervisor, compute modes, memory limits of containers, files
- * and folders below the MPS root, and shared memory. A supervisor without wanted daemons does this for daemons and
- * modes: it adopts what is on record, or runs and is not, then closes. May be run again.
- */
 /* The name of the daemons in the list of removals. */
 #define MPS_REMOVAL_DAEMONS "MPS daemons"
 /* The name of the memory limits in that list. */
@@ -110,6 +100,10 @@ void uninstall_slices(struct removals *removals, struct api_visit *visit, const 
 #define MPS_REMOVAL_NOTHING 2 /* the directory does not exist */
 
 /*
+ * Removes what MPS left on a node: daemons of an ended supervisor, compute modes, memory limits of containers, files
+ * and folders below the MPS root, and shared memory. A supervisor without wanted daemons does this for daemons and
+ * modes: it adopts what is on record, or runs and is not, then closes. May be run again.
+ *
  * Fills |removals|. Of |options| the root, the control program, the driver root and the NVML library count. In a dry
  * run nothing is changed. Files that MPS did not create stay, and are not listed.
  */

@@ -2,7 +2,7 @@
  * libcuda.so.1, loaded at run time: one table of functions, and errors that say what to do. It knows no measurement.
  *
  * Every call of it may take for ever: under MPS cuInit waits, without an error, while the daemon serves another user.
- * So it is used only in a process of its own, which cuda/worker.h watches.
+ * So it is used only in a process of its own, which base/io/worker.h watches.
  */
 #pragma once
 

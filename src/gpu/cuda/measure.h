@@ -1,7 +1,7 @@
 /*
  * Measures what a CUDA program finds on its GPU: what the library reports, and what the program really gets. It uses
  * one context on one device; every measurement gives back what it took. To be called in a process of its own
- * (cuda/worker.h), since each call may hang.
+ * (base/io/worker.h), since each call may hang.
  */
 #pragma once
 

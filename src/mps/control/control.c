@@ -503,6 +503,7 @@ int mps_control_new(struct mps_control **ret, const struct mps_control_options *
         control->options.program = arena_strdup(&control->arena, options->program);
         control->options.pipe_directory = arena_strdup(&control->arena, options->pipe_directory);
         control->options.environment = control_make_environment(&control->arena, options);
+        control->options.log_directory = NULL; /* it is in the environment */
         control->options.timeout_ms = options->timeout_ms ? options->timeout_ms : MPS_COMMAND_TIMEOUT_MS;
         *ret = control;
         return 0;

@@ -31,12 +31,10 @@ static int compute_mode_find(const struct nvml *nvml, const char *uuid, nvmlDevi
 int compute_mode_read(const struct nvml *nvml, const char *uuid, nvmlComputeMode_t *ret, struct error *err)
 {
         nvmlDevice_t device = NULL;
-        nvmlReturn_t code;
 
         if (compute_mode_find(nvml, uuid, &device, err) < 0)
                 return -1;
-        code = NVML_CALL(nvml, device_get_compute_mode, device, ret);
-        return nvml_outcome(nvml, code, "nvmlDeviceGetComputeMode", err);
+        return NVML_ASK(nvml, err, device_get_compute_mode, device, ret);
 }
 
 int compute_mode_set(const struct nvml *nvml, const char *uuid, nvmlComputeMode_t mode, struct error *err)

@@ -181,7 +181,8 @@ void mps_daemon_look(struct mps_daemon *daemon)
 
 /* ---- requests from outside ---- */
 
-void mps_daemon_want(struct mps_daemon *daemon, const struct mps_daemon_wanted *wanted)
+/* Copies the settings that it is to have. */
+static void mps_daemon_want(struct mps_daemon *daemon, const struct mps_daemon_wanted *wanted)
 {
         const bool is_new = daemon->wanted.value.name && !mps_daemon_is_same(&daemon->wanted.value, wanted);
 
@@ -192,12 +193,16 @@ void mps_daemon_want(struct mps_daemon *daemon, const struct mps_daemon_wanted *
                 daemon_report(daemon, MPS_EVENT_WANTED, NULL);
 }
 
-void mps_daemon_drop(struct mps_daemon *daemon)
+static void mps_daemon_drop(struct mps_daemon *daemon)
 {
         daemon_report(daemon, MPS_EVENT_UNWANTED, "it is no longer wanted");
 }
 
-void mps_daemon_adopt(struct mps_daemon *daemon, const struct mps_daemon_wanted *wanted)
+/*
+ * Adopts the process on record, if it runs, and starts none. |wanted|: the settings that it is to have; NULL: it is not
+ * wanted, and drains.
+ */
+static void mps_daemon_adopt(struct mps_daemon *daemon, const struct mps_daemon_wanted *wanted)
 {
         struct error err;
         bool is_same;
@@ -260,7 +265,11 @@ static void on_log_flooded(void *data)
                         "without pause"));
 }
 
-int mps_daemon_new(struct mps_daemon **ret, struct mps_daemon_context *context, const char *name,
+/*
+ * |recorded|: the process that it had, or that was found (mps/supervisor/record.h); or NULL. Nothing starts before
+ * mps_daemon_want().
+ */
+static int mps_daemon_new(struct mps_daemon **ret, struct mps_daemon_context *context, const char *name,
         const struct mps_record_daemon *recorded, struct error *err)
 {
         struct mps_daemon *daemon;

@@ -52,24 +52,9 @@ static inline uint64_t mps_daemon_pause(const struct mps_daemon_context *context
 /* The path of the control program; the caller frees. */
 int mps_daemon_find_program(const struct mps_daemon_context *context, char **ret, struct error *err) MUST_USE;
 
-/*
- * |recorded|: the process that it had, or that was found (mps/supervisor/record.h); or NULL. Nothing starts before
- * mps_daemon_want().
- */
-int mps_daemon_new(struct mps_daemon **ret, struct mps_daemon_context *context, const char *name,
-        const struct mps_record_daemon *recorded, struct error *err) MUST_USE;
-
 /* ERROR_INVALID: its paths would be too long. */
 int mps_daemon_check_name(const struct mps_daemon_context *context, const char *name, struct error *err) MUST_USE;
 
-/* Sets the settings; copied. */
-void mps_daemon_want(struct mps_daemon *daemon, const struct mps_daemon_wanted *wanted);
-void mps_daemon_drop(struct mps_daemon *daemon);
-/*
- * Adopts the process on record, if it runs, and starts none. |wanted|: the settings that it is to have; NULL: it is not
- * wanted, and drains.
- */
-void mps_daemon_adopt(struct mps_daemon *daemon, const struct mps_daemon_wanted *wanted);
 /* Ends a draining daemon with its clients, whose time is over. */
 void mps_daemon_end_draining(struct mps_daemon *daemon);
 /* Call it when a unit of the daemon is lost. */

@@ -135,7 +135,8 @@ void peer_wait_done(struct peer_wait *wait)
 
 /* ---- any one ---- */
 
-bool peer_close_one(pid_t daemon, uint64_t start_time, peer_rank_fn *rank, void *data, char **ret_who)
+/* Closes the daemon's connection with the lowest rank. False: there is none. |*ret_who| as above. */
+static bool peer_close_one(pid_t daemon, uint64_t start_time, peer_rank_fn *rank, void *data, char **ret_who)
 {
         _free_ char *path = xasprintf("/proc/%d/fd", (int)daemon);
         _free_ char *owner = NULL;

@@ -56,9 +56,6 @@ enum peer_found peer_poll(struct peer_wait *wait, pid_t daemon, uint64_t start_t
 /* The order in which connections are closed: the |pid| with the lowest rank first. */
 typedef unsigned int peer_rank_fn(pid_t pid, void *data);
 
-/* Closes the daemon's connection with the lowest rank. False: there is none. |*ret_who| as above. */
-bool peer_close_one(pid_t daemon, uint64_t start_time, peer_rank_fn *rank, void *data, char **ret_who);
-
 /* ---- all connections of one daemon ---- */
 
 /*

@@ -57,7 +57,7 @@ static int read_start(int folder, const char *name, size_t limit, struct strbuf 
 }
 
 /* Fields 3, 4, 5 and 22, counted from the end of the name. */
-bool process_parse_stat(const char *text, struct process_stat *ret)
+static bool process_parse_stat(const char *text, struct process_stat *ret)
 {
         const char *end = strrchr(text, ')');
 

@@ -65,7 +65,6 @@ struct process_stat {
         pid_t group;
         uint64_t start_time; /* ticks since boot */
 };
-bool process_parse_stat(const char *text, struct process_stat *ret);
 
 /* ---- processes of this node ---- */
 

@@ -37,7 +37,10 @@ struct http_tls;
 struct http_tls_side {
         /* Has this address shown who it is? */
         bool (*is_known)(const struct http_peer *peer, void *data);
-        /* The handshake is done. |fd|, the other end of the pair, is taken. May not close. */
+        /*
+         * The handshake is done, and |fd| is the other end of the pair; or the client leaves TLS out, and |fd| is its
+         * own connection. It is taken. May not close.
+         */
         void (*on_accepted)(int fd, const struct sockaddr *address, socklen_t size, void *data);
         void *data;
 };

@@ -37,7 +37,10 @@ struct kube_call {
         bool is_identity_renewed;
         struct error failure; /* of a request that could not be sent; kind ERROR_NONE: none */
 
-        /* As it was given, but for |method|, that of the request that is sent; its texts are not valid any more. */
+        /*
+         * As it was given, but for |method|, that of the request that is sent; its texts, but |as|, are not valid any
+         * more.
+         */
         struct kube_request request;
         char *path; /* of the request that is sent; owned, like the next two */
         char *query;

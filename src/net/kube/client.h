@@ -4,7 +4,7 @@
  * A client may exist before its credentials: until kube_client_equip() its requests wait, and their timeouts have not
  * started. So callers do not need to handle that case.
  *
- * The first request that is sent loads libcurl (net/kube/library.h), which takes some milliseconds. After that only
+ * The first request that is sent loads libcurl (net/kube/easy.h), which takes some milliseconds. After that only
  * reading the token, a small file, blocks: libcurl resolves names in threads of its own. If libcurl is not installed,
  * every request fails with that error. Connections are kept and shared by all requests of a client; HTTP/2 is used if
  * libcurl and the server support it. The proxy comes from the kubeconfig, otherwise from HTTPS_PROXY and NO_PROXY.

@@ -141,6 +141,11 @@ char *object_path(const char *collection, const char *name)
         return strbuf_take(&path);
 }
 
+json_t *object_node(const char *name)
+{
+        return json_pack("{s:s, s:s, s:{s:s}}", "apiVersion", "v1", "kind", "Node", "metadata", "name", name);
+}
+
 char *object_time(int64_t unix_us)
 {
         time_t seconds = (time_t)(unix_us / 1000000);

@@ -47,6 +47,9 @@ char *object_collection(const char *group, const char *scope, const char *kinds)
 /* "<collection>/<name>", the name escaped: the path of one object, for the caller to free. */
 char *object_path(const char *collection, const char *name);
 
+/* A Node with its name and nothing else, to which an apply adds what it owns; a new reference. */
+json_t *object_node(const char *name);
+
 /* A time as metav1.Time ("2026-11-22T13:00:00Z"), for the caller to free. */
 char *object_time(int64_t unix_us);
 

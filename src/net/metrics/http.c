@@ -149,7 +149,7 @@ struct reader {
 static void on_permission(enum metrics_permission permission, const char *why, void *waiting)
 {
         struct reader *reader = waiting;
-        _free_ char *text = xasprintf("%s\n", why ? why : "");
+        _free_ char *text = NULL;
 
         if (permission == METRICS_ALLOWED) {
                 http_request_trust(reader->request);
@@ -157,6 +157,7 @@ static void on_permission(enum metrics_permission permission, const char *why, v
         } else {
                 if (permission != METRICS_UNDECIDED && http_request_header(reader->request, "Authorization"))
                         http_request_distrust(reader->request);
+                text = xasprintf("%s\n", why);
                 http_request_answer_plain(reader->request, permission, text);
         }
         free(reader);

@@ -1,6 +1,6 @@
 /*
- * A call: its life, what it sends, and what a server does with what arrives. A message goes out as the peer's windows
- * allow, at most one waits behind it, and the trailers follow the last one.
+ * A call: its life, what it sends, and what a server and a client do with what arrives. A message goes out as the
+ * peer's windows allow, at most one waits behind it, and the trailers follow the last one.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ struct rpc_call *rpc_call_new(struct rpc_session *session)
         return call;
 }
 
-void rpc_call_unref(struct rpc_call *call)
+static void rpc_call_unref(struct rpc_call *call)
 {
         if (--call->references > 0)
                 return;
@@ -31,6 +31,13 @@ void rpc_call_unref(struct rpc_call *call)
         rpc_reader_done(&call->reader);
         free(call->text);
         free(call);
+}
+
+/* Gives back the reader's memory. */
+static void rpc_call_forget_read(struct rpc_call *call)
+{
+        call->session->unread -= call->reader.bytes.size;
+        rpc_reader_done(&call->reader);
 }
 
 void rpc_call_end(struct rpc_call *call, enum rpc_status status, const char *text)
@@ -60,7 +67,7 @@ void rpc_call_reset(struct rpc_call *call, uint32_t http2_error)
                 nghttp2_submit_rst_stream(call->session->http2, NGHTTP2_FLAG_NONE, call->stream_id, http2_error);
 }
 
-enum rpc_reader_result rpc_call_read(struct rpc_call *call, const uint8_t **bytes, size_t *size,
+static enum rpc_reader_result rpc_call_read(struct rpc_call *call, const uint8_t **bytes, size_t *size,
         const uint8_t **ret_payload, size_t *ret_payload_size)
 {
         struct rpc_session *session = call->session;
@@ -73,15 +80,10 @@ enum rpc_reader_result rpc_call_read(struct rpc_call *call, const uint8_t **byte
         return session->unread > 2 * session->limits.message ? RPC_READER_TOO_LARGE : result;
 }
 
-void rpc_call_forget_read(struct rpc_call *call)
-{
-        call->session->unread -= call->reader.bytes.size;
-        rpc_reader_done(&call->reader);
-}
-
 /* ---- sending ---- */
 
-void rpc_call_enqueue(struct rpc_call *call, struct rpc_message *message)
+/* It takes the place of one that waits. */
+static void rpc_call_enqueue(struct rpc_call *call, struct rpc_message *message)
 {
         rpc_message_unref(call->output.next);
         call->output.next = rpc_message_ref(message);
@@ -130,25 +132,12 @@ static void submit_trailers_only(struct rpc_call *call, const char *http_status)
         call->has_answered = true;
 }
 
-static void submit_response(struct rpc_call *call)
-{
-        const nghttp2_nv fields[] = {
-                RPC_FIELD_STATIC(":status", "200"),
-                RPC_FIELD_STATIC("content-type", "application/grpc"),
-        };
-        const nghttp2_data_provider provider = {.read_callback = rpc_call_next_data};
-        int r = nghttp2_submit_response(call->session->http2, call->stream_id, fields, ARRAY_SIZE(fields), &provider);
-
-        assert(r == 0);
-        call->has_answered = true;
-}
-
 /*
  * nghttp2 calls this for the next DATA frame. The bytes do not pass through its buffer: rpc_call_put_data() copies them
  * once, from the message to the output. A frame never holds parts of two messages, which keeps this simple and costs
  * nothing where messages are answers.
  */
-ssize_t rpc_call_next_data(nghttp2_session *http2, int32_t stream_id, uint8_t *buffer UNUSED, size_t length,
+static ssize_t rpc_call_next_data(nghttp2_session *http2, int32_t stream_id, uint8_t *buffer UNUSED, size_t length,
         uint32_t *flags, nghttp2_data_source *source UNUSED, void *user_data UNUSED)
 {
         struct rpc_call *call = nghttp2_session_get_stream_user_data(http2, stream_id);
@@ -172,6 +161,19 @@ ssize_t rpc_call_next_data(nghttp2_session *http2, int32_t stream_id, uint8_t *b
                 }
         }
         return (ssize_t)size;
+}
+
+static void submit_response(struct rpc_call *call)
+{
+        const nghttp2_nv fields[] = {
+                RPC_FIELD_STATIC(":status", "200"),
+                RPC_FIELD_STATIC("content-type", "application/grpc"),
+        };
+        const nghttp2_data_provider provider = {.read_callback = rpc_call_next_data};
+        int r = nghttp2_submit_response(call->session->http2, call->stream_id, fields, ARRAY_SIZE(fields), &provider);
+
+        assert(r == 0);
+        call->has_answered = true;
 }
 
 int rpc_call_put_data(struct rpc_call *call, const uint8_t *frame_header, size_t length, struct strbuf *out)
@@ -209,7 +211,7 @@ static void set_status(struct rpc_call *call, enum rpc_status status, const char
         call->text = xstrdup(text);
 }
 
-void rpc_call_refuse(struct rpc_call *call, const char *http_status, enum rpc_status status, const char *text)
+static void rpc_call_refuse(struct rpc_call *call, const char *http_status, enum rpc_status status, const char *text)
 {
         assert(!call->has_answered);
         set_status(call, status, text);
@@ -350,8 +352,6 @@ void rpc_request_expire(struct rpc_call *call)
                 rpc_call_finish(call, RPC_DEADLINE_EXCEEDED, "deadline exceeded");
 }
 
-/* ---- the client's side: starting a call, and what arrives for it ---- */
-
 static void end_with(struct rpc_call *call, uint32_t http2_error, enum rpc_status status, const char *text)
 {
         nghttp2_session *http2 = call->session->http2;
@@ -367,7 +367,7 @@ static void response_fail(struct rpc_call *call, enum rpc_status status, const c
         end_with(call, NGHTTP2_CANCEL, status, text);
 }
 
-/* ---- starting ---- */
+/* ---- the client's side: starting ---- */
 
 /* A call that cannot start: it ends at the next rpc_session_expire(), never from within the call that makes it. */
 static void response_end_later(struct rpc_call *call, enum rpc_status status, const char *text)
@@ -436,7 +436,7 @@ void rpc_call_cancel(struct rpc_call *call)
         rpc_session_wake(session);
 }
 
-/* ---- what arrives ---- */
+/* ---- the client's side: what arrives ---- */
 
 static void end_by_status(struct rpc_call *call, const struct rpc_head *head)
 {

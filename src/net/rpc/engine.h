@@ -1,6 +1,6 @@
 /*
- * Private to rpc/: what the files of the engine share. session.c is the connection, call.c a call, what it sends, and
- * what a server does with what arrives, response.c what a client does with it.
+ * Private to rpc/: what the files of the engine share. session.c is the connection, call.c a call: what it
+ * sends, and what a server and a client do with what arrives.
  */
 #pragma once
 
@@ -78,24 +78,14 @@ struct rpc_call {
 /* call.c */
 
 struct rpc_call *rpc_call_new(struct rpc_session *session);
-void rpc_call_unref(struct rpc_call *call);
 void rpc_call_end(struct rpc_call *call, enum rpc_status status, const char *text);
 void rpc_call_reset(struct rpc_call *call, uint32_t http2_error); /* RST_STREAM; the call itself is not ended */
-void rpc_call_enqueue(struct rpc_call *call, struct rpc_message *message); /* in the place of one that waits */
-void rpc_call_refuse(struct rpc_call *call, const char *http_status, enum rpc_status status, const char *text);
-enum rpc_reader_result rpc_call_read(struct rpc_call *call, const uint8_t **bytes, size_t *size,
-        const uint8_t **ret_payload, size_t *ret_payload_size);
-void rpc_call_forget_read(struct rpc_call *call); /* gives back the reader's memory */
-ssize_t rpc_call_next_data(nghttp2_session *http2, int32_t stream_id, uint8_t *buffer, size_t length, uint32_t *flags,
-        nghttp2_data_source *source, void *user_data);
 int rpc_call_put_data(struct rpc_call *call, const uint8_t *frame_header, size_t length, struct strbuf *out);
 void rpc_request_head(struct rpc_call *call);
 void rpc_request_bad_trailers(struct rpc_call *call);
 void rpc_request_data(struct rpc_call *call, const uint8_t *bytes, size_t size);
 void rpc_request_end(struct rpc_call *call);
 void rpc_request_expire(struct rpc_call *call);
-
-/* response.c */
 
 void rpc_response_head(struct rpc_call *call);
 void rpc_response_data(struct rpc_call *call, const uint8_t *bytes, size_t size);

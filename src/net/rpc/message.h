@@ -1,9 +1,9 @@
 /*
  * gRPC messages: shared bytes on the way out, reassembly from DATA frames on the way in. And gRPC's own vocabulary:
- * status codes, the percent-encoding of grpc-message, the text form of grpc-timeout.
+ * status codes, the percent-encoding of grpc-message, the text form of grpc-timeout; protobuf in and out of an arena.
  *
  * A message on the wire is a flag byte (0: not compressed), a big-endian length of four bytes, and that many bytes. It
- * may be spread over DATA frames in any way, prefix included. It knows no protobuf.
+ * may be spread over DATA frames in any way, prefix included.
  *
  * Source: gRPC's PROTOCOL-HTTP2.md, statuscodes.md and http-grpc-status-mapping.md.
  */

@@ -45,7 +45,7 @@ static void report_put(json_t *annotations, const char *key, char *value)
 
 json_t *config_report_node(const char *node, const struct config_status *status)
 {
-        json_t *object = json_pack("{s:s, s:s, s:{s:s}}", "apiVersion", "v1", "kind", "Node", "metadata", "name", node);
+        json_t *object = object_node(node);
         json_t *annotations = object_make(object, "metadata", "annotations", NULL);
 
         if (status->name) {

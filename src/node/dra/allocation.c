@@ -540,11 +540,11 @@ static struct dra_claim *copy_recorded(const struct dra_claim *recorded, struct 
         return copy;
 }
 
-void dra_release(struct dra_allocator *allocator, const struct dra_claim *claim, struct arena *arena,
-        dra_allocator_done_fn *done, void *data)
+void dra_release(
+        struct dra_allocator *allocator, const char *uid, struct arena *arena, dra_allocator_done_fn *done, void *data)
 {
         const struct dra_node *node = allocator->node;
-        const struct dra_claim *recorded = dra_record_find(node->record, claim->uid);
+        const struct dra_claim *recorded = dra_record_find(node->record, uid);
         struct allocating *allocating = allocating_new(allocator, NULL, arena, done, data);
         struct error err;
 
@@ -554,7 +554,7 @@ void dra_release(struct dra_allocator *allocator, const struct dra_claim *claim,
                 allocating_finish(allocating, &err);
                 return;
         }
-        ledger_unclaim(node->options.ledger, claim->uid);
+        ledger_unclaim(node->options.ledger, uid);
         if (!recorded || !dra_claim_has_instances(recorded)) {
                 allocating_finish(allocating, NULL);
                 return;

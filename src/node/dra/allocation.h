@@ -43,11 +43,11 @@ void dra_allocate(struct dra_allocator *allocator, struct dra_claim *claim, stru
         dra_allocator_done_fn *done, void *data);
 
 /*
- * Frees what is held for the claim with that UID, perhaps nothing, and destroys the instances in the record. |claim|
- * and |arena| are borrowed until |done|.
+ * Frees what is held for the claim with that UID, perhaps nothing, and destroys the instances in the record.
+ * |arena| is borrowed until |done|.
  */
-void dra_release(struct dra_allocator *allocator, const struct dra_claim *claim, struct arena *arena,
-        dra_allocator_done_fn *done, void *data);
+void dra_release(
+        struct dra_allocator *allocator, const char *uid, struct arena *arena, dra_allocator_done_fn *done, void *data);
 
 /* To be called after each new plan: what waits for MIG devices in it continues. */
 void dra_allocator_go_on(struct dra_allocator *allocator);

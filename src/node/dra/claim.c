@@ -24,7 +24,8 @@ bool dra_name_is_label(const char *text, size_t length)
                text[length - 1] != '-';
 }
 
-bool dra_name_is_uuid(const char *text)
+/* Whether |text| is a UUID in lower case. */
+static bool dra_name_is_uuid(const char *text)
 {
         static const char form[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
 

@@ -155,6 +155,3 @@ bool dra_name_is_uid(const char *text);
 
 /* Whether the first |length| bytes are a DNS label (RFC 1123) in lower case. */
 bool dra_name_is_label(const char *text, size_t length);
-
-/* Whether |text| is a UUID in lower case. */
-bool dra_name_is_uuid(const char *text);

@@ -112,7 +112,7 @@ static void prepare_take_back(struct preparing *preparing)
                 return;
         }
         preparing->state = PREPARING_RELEASING;
-        dra_release(prepare->allocator, &preparing->claim, &preparing->arena, prepare_on_released, preparing);
+        dra_release(prepare->allocator, preparing->claim.uid, &preparing->arena, prepare_on_released, preparing);
 }
 
 static void take_back_for(struct preparing *preparing, const struct error *err)

@@ -29,7 +29,6 @@
 
 /* Bounds of the API, for one device. */
 #define DRA_STATUS_DATA_MAX ((size_t)10 * 1024) /* bytes */
-#define DRA_STATUS_CONDITIONS_MAX 8
 #define DRA_STATUS_MESSAGE_MAX ((size_t)32768)
 
 /*

@@ -24,7 +24,7 @@ void mps_faults_done(struct mps_faults *faults)
                 free(faults->counts[i].notice);
         }
         free(faults->counts);
-        *faults = (struct mps_faults)MPS_FAULTS_INIT;
+        *faults = (struct mps_faults){0};
 }
 
 static enum mps_fault_kind faults_kind_of(const struct mps_daemon_status *daemon)

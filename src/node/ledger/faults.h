@@ -1,8 +1,7 @@
 /*
  * How each daemon was in the newest status, and how often it became faulty, by kind of fault. Pure: it gets one status
- * after the other. A daemon that is no
- * longer in the status is forgotten with its numbers; one that is faulty in its first status counts. A repair that
- * fails is not a new fault: the next fault counts after the daemon was ready.
+ * after the other. A daemon that is not in the newest status is forgotten with its numbers; one that is faulty in its
+ * first status counts. A repair that fails is not a new fault: the next fault counts after the daemon was ready.
  *
  *   server  a server reports FAULT: the fault of one client has ended the work of all that it serves
  *   gone    the process does not exist: it died, or could not be started
@@ -31,11 +30,6 @@ struct mps_faults {
         struct mps_fault_count *counts; /* in the order of the newest status */
         size_t n_counts;
 };
-
-#define MPS_FAULTS_INIT                                                                                                \
-        {                                                                                                              \
-                0                                                                                                      \
-        }
 
 void mps_faults_done(struct mps_faults *faults);
 void mps_faults_follow(struct mps_faults *faults, const struct mps_status *status);

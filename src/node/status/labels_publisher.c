@@ -97,7 +97,7 @@ bool labels_feature_is_ours(const json_t *object)
 
 json_t *labels_node_object(const char *node, json_t *labels)
 {
-        json_t *object = json_pack("{s:s, s:s, s:{s:s}}", "apiVersion", "v1", "kind", "Node", "metadata", "name", node);
+        json_t *object = object_node(node);
 
         if (labels)
                 json_object_set_new(object_find(object, "metadata", NULL), "labels", labels);

@@ -124,7 +124,7 @@ void mig_labels_put(struct mig_labels *labels, enum mig_state state, const char 
         if (!labels->value.is_known || (state == MIG_STATE_NONE && !labels->has_reported))
                 return;
         labels->has_reported = true;
-        object = json_pack("{s:s, s:s, s:{s:s}}", "apiVersion", "v1", "kind", "Node", "metadata", "name", labels->node);
+        object = object_node(labels->node);
         if (state != MIG_STATE_NONE)
                 json_object_set_new(object_make(object, "metadata", "labels", NULL), MIG_STATE_LABEL,
                         json_string(mig_state_name(state)));

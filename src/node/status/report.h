@@ -22,7 +22,7 @@ struct node_watch;
 /* ---- health: which changes are to be reported, and whether the node can share a GPU. Pure ---- */
 
 /*
- * Health is read from the agent's table (gpu/unit_health.h) at the end of a turn of the loop: in the turn of an
+ * Health is read from the agent's table (gpu/units.h) at the end of a turn of the loop: in the turn of an
  * inventory the table is complete only then. A unit has changed if its health differs from the end of the turn before.
  * A unit that the inventory does not have is reported when it becomes unhealthy, and never as healthy.
  *

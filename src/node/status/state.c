@@ -171,7 +171,7 @@ bool node_state_has_condition(const json_t *node)
 
 json_t *node_state_status(const char *node, json_t *condition)
 {
-        json_t *body = json_pack("{s:s, s:s, s:{s:s}}", "apiVersion", "v1", "kind", "Node", "metadata", "name", node);
+        json_t *body = object_node(node);
 
         if (condition)
                 json_object_set_new(body, "status", json_pack("{s:[o]}", "conditions", condition));

@@ -277,12 +277,12 @@ void dra_allocate(struct dra_allocator *allocator, struct dra_claim *claim, stru
         asked_for(node);
 }
 
-void dra_release(struct dra_allocator *allocator, const struct dra_claim *claim, struct arena *arena UNUSED,
+void dra_release(struct dra_allocator *allocator, const char *uid, struct arena *arena UNUSED,
         dra_allocator_done_fn *done, void *data)
 {
         struct fake_node *node = fake_of(allocator);
 
-        ask(node, FAKE_RELEASE, claim->uid, done, data);
+        ask(node, FAKE_RELEASE, uid, done, data);
         asked_for(node);
 }
 
