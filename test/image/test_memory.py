@@ -11,7 +11,7 @@ from operator_node import OperatorNode  # noqa: E402
 
 BUDGET = 8  # MiB: DESIGN.md section 11
 BUDGET_OF_DEBIAN = 9  # where the mirror had no source of OpenSSL: docs/decisions/0005-openssl-from-source.md
-BUDGET_OF_WORKERS = 1.5  # beyond that, with its two workers; seen: 0.9 to 1.0
+BUDGET_OF_WORKERS = 1  # beyond that, with its two workers, of what it took when it had a thread for NVML; seen: 0.5 to 0.7
 ADVICE = 'what is placed by old lists takes memory, too: tools/check-image --often makes them anew'
 
 

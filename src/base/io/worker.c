@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,7 +155,6 @@ void worker_send_news(const void *news, size_t size)
 static void __attribute__((noreturn))
 worker_serve(const struct worker *worker, struct worker_call *step, int fd, pid_t program)
 {
-        struct strbuf answer = STRBUF_INIT;
         char *message;
 
         own_call = step;
@@ -169,13 +169,15 @@ worker_serve(const struct worker *worker, struct worker_call *step, int fd, pid_
                 worker_close_descriptors(fd);
         message = xmalloc(WORKER_MESSAGE_MAX);
         for (;;) {
+                struct strbuf answer = STRBUF_INIT;
                 struct frame frame;
 
                 worker_receive(&frame, sizeof(frame));
                 worker_receive(message, frame.size);
-                strbuf_clear(&answer);
                 worker->serve(message, frame.size, &answer, worker->data);
                 worker_send_message(answer.data, answer.size, false);
+                strbuf_done(&answer);
+                malloc_trim(0); /* free() alone keeps pages that lie between others */
         }
 }
 
