@@ -112,18 +112,18 @@ struct mps_fact {
 };
 
 /*
- * WARPSHARE_FRACTION: the memory limit as a part of the memory that NVML reports of the whole unit, rounded down to four
- * decimals; of several units the least, since frameworks have one number for all GPUs. A program that uses this part of
- * what CUDA reports as the total stays within its limit, since CUDA reports no more than NVML
- * (docs/evidence.md). NULL if a unit has no limit, if NVML does not report its memory, or if the part is less than
- * 0.0001: of a configured size nobody knows how it compares with what CUDA reports. Of each part, |unit| and
+ * WARPSHARE_FRACTION: the memory limit as a part of the memory that NVML reports of the whole unit, rounded down to
+ * four decimals; of several units the least, since frameworks have one number for all GPUs. A program that uses this
+ * part of what CUDA reports as the total stays within its limit, since CUDA reports no more than NVML
+ * (docs/evidence.md). NULL if a unit has no limit, if the part is less than 0.0001, or if NVML does not report the
+ * unit's memory: how a configured size compares with what CUDA reports is unknown. Of each part, |unit| and
  * |share.memory_mib| are read.
  */
 const char *mps_parts_fraction(struct arena *arena, const struct mps_part *parts, size_t n_parts);
 
 /*
- * At most MPS_FACTS_MAX of them, in |arena|. |tier|: of the first part; |sms|: of the container's partition; 0: from the
- * share.
+ * At most MPS_FACTS_MAX of them, in |arena|. |tier|: of the first part; |sms|: of the container's partition; 0: from
+ * the share.
  */
 size_t mps_facts(struct mps_fact *ret, struct arena *arena, const struct mps_part *parts, size_t n_parts,
         enum mps_tier tier, unsigned int sms);
