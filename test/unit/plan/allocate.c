@@ -193,19 +193,25 @@ static void test_unequal_shares_are_limits_of_the_container(void **state UNUSED)
 /* Whatever CUDA reports as the total, at most what NVML does, this part of it is within the limit of each GPU. */
 static void test_the_fraction_of_unequal_gpus_is_that_of_the_limit_in_the_largest(void **state UNUSED)
 {
-        _cleanup_(node_done) struct node node = node_new(2);
+        static const struct {
+                enum provisioning provisioning;
+                const char *expected;
+        } table[] = {
+                {PROVISIONING_WEIGHTED,
+                        PIPE LIMITS("25", "5952M") FRACTION("0.0726") "NVIDIA_VISIBLE_DEVICES=GPU-0,GPU-1\n" MOUNTS},
+                {PROVISIONING_UNIFORM, PIPE FRACTION("0.25") "NVIDIA_VISIBLE_DEVICES=GPU-0,GPU-1\n" MOUNTS},
+        };
 
-        node.inventory.gpus[1].memory = 80 * GIB;
-        node_share(&node, SHARING_MPS, 4);
-        node.section.provisioning = PROVISIONING_WEIGHTED;
-        node.section.daemon_scope = DAEMON_SCOPE_RESOURCE;
-        assert_ok(node_plan(&node), &node.err);
-        assert_answer(&node, "GPU-0::0 GPU-1::0",
-                PIPE LIMITS("25", "5952M") FRACTION("0.0726") "NVIDIA_VISIBLE_DEVICES=GPU-0,GPU-1\n" MOUNTS);
-        node.section.provisioning = PROVISIONING_UNIFORM;
-        node.section.fail_requests_greater_than_one = false;
-        assert_ok(node_plan(&node), &node.err);
-        assert_answer(&node, "GPU-0::0 GPU-1::0", PIPE FRACTION("0.25") "NVIDIA_VISIBLE_DEVICES=GPU-0,GPU-1\n" MOUNTS);
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _cleanup_(node_done) struct node node = node_new(2);
+
+                node.inventory.gpus[1].memory = 80 * GIB;
+                node_share(&node, SHARING_MPS, 4);
+                node.section.provisioning = table[i].provisioning;
+                node.section.daemon_scope = DAEMON_SCOPE_RESOURCE;
+                assert_ok(node_plan(&node), &node.err);
+                assert_answer(&node, "GPU-0::0 GPU-1::0", table[i].expected);
+        }
 }
 
 /* A configured size may be less than what CUDA reports, and the fraction of that would then be above the limit. */
