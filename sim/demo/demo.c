@@ -12,7 +12,7 @@
 #define FAILING_GPU 2
 
 /* The arguments with which `warpshare demo` starts this program; all are needed. */
-enum { PROGRAM = 1, NVML_LIBRARY, CUDA_LIBRARY, MPS_PROGRAMS, COLOUR, PAUSE, KEEP, LOG, COUNT };
+enum { PROGRAM = 1, NVML_LIBRARY, CUDA_LIBRARY, MPS_PROGRAMS, COLOUR, PAUSE, KEEP, LOG, ALL, COUNT };
 
 /* ---- the story ---- */
 
@@ -113,11 +113,6 @@ static void lose_gpu(struct demo *demo)
 
 static void show_equal_parts(struct demo *demo)
 {
-        printf("%sWarpshare%s on a simulated node: 4 × Tesla V100-SXM2-32GB, shared by MPS.\n",
-                demo_style(demo, DEMO_BOLD), demo_style(demo, DEMO_PLAIN));
-        printf("%sThe agent and warpshare mps are the real ones; GPUs, NVIDIA's MPS and CUDA,\n"
-               "kubelet and container runtime are stand-ins.%s\n",
-                demo_style(demo, DEMO_DIM), demo_style(demo, DEMO_PLAIN));
         if (!demo_step(demo, "Each GPU in 20 equal parts: the node has 80, and a pod may have one"))
                 return;
         demo_show_counts(demo, demo->offered, false);
@@ -151,18 +146,22 @@ static void show_declared(struct demo *demo)
 
 static void show_any_parts(struct demo *demo)
 {
+        printf("%sWarpshare%s on a simulated node: 4 × Tesla V100-SXM2-32GB, shared by MPS.\n",
+                demo_style(demo, DEMO_BOLD), demo_style(demo, DEMO_PLAIN));
+        printf("%sThe agent and warpshare mps are the real ones; GPUs, NVIDIA's MPS and CUDA,\n"
+               "kubelet and container runtime are stand-ins.%s\n",
+                demo_style(demo, DEMO_DIM), demo_style(demo, DEMO_PLAIN));
         if (!demo_step(demo, "Unequal shares: three pods ask for 70 %, 30 % and 20 % of a GPU"))
                 return;
-        demo_show_counts(demo, demo->offered, false);
+        demo_show_counts(demo, demo->offered, true);
         if (demo->wrong)
                 return;
         demo_show_pods(demo);
         printf("\n"
-               "  A pod may ask for up to %u replicas and gets them on one GPU. The scheduler\n"
-               "  only counts them, so %zu of %u are reserved: then every pod that it admits\n"
-               "  finds its replicas on one GPU. Nothing is reserved for equal parts, with a\n"
-               "  resource for each GPU, or by reserve: none.\n",
-                DEMO_MOST, (size_t)DEMO_GPUS * DEMO_REPLICAS - demo->offered, DEMO_GPUS * DEMO_REPLICAS);
+               "  The scheduler only counts replicas, so %zu of %u are reserved: then every pod\n"
+               "  that it admits finds its own on one GPU. Claims (DRA), a resource for each\n"
+               "  GPU, and equal parts need no reserve.\n",
+                (size_t)DEMO_GPUS * DEMO_REPLICAS - demo->offered, DEMO_GPUS * DEMO_REPLICAS);
         if (demo_step(demo, "A limit that bites: what a program of notebook gets, and what is refused"))
                 demo_show_limit(demo);
         if (demo_step(demo, "The MPS daemon of training is killed (-9): only its GPU is unhealthy"))
@@ -206,10 +205,13 @@ static bool is_on(const char *value)
         return strcmp(value, "true") == 0;
 }
 
+/* False: it failed, or these screens are not shown: without --all only those of the unequal shares are. */
 static bool begin(struct demo *demo, enum demo_parts parts, char **argv)
 {
         struct error err;
 
+        if (parts != DEMO_ANY_PARTS && !is_on(argv[ALL]))
+                return false;
         if (demo_start(demo, parts, argv[PROGRAM], argv[MPS_PROGRAMS], &err) == 0)
                 return true;
         fprintf(stderr, "warpshare demo: %s\n", err.text);
@@ -221,10 +223,10 @@ static const struct {
         enum demo_parts parts;
         void (*report)(struct demo *demo);
 } scenes[] = {
+        {DEMO_ANY_PARTS, show_any_parts},
         {DEMO_EQUAL_PARTS, show_equal_parts},
         {DEMO_EACH_GPU, show_each_gpu},
         {DEMO_DECLARED, show_declared},
-        {DEMO_ANY_PARTS, show_any_parts},
         {DEMO_CLAIMS, show_claims},
         {DEMO_MIG, show_mig},
         {DEMO_ANY_PARTS, show_use},

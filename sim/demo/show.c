@@ -286,6 +286,21 @@ bool demo_run_pods(struct demo *demo)
         return true;
 }
 
+static void print_legend(const struct demo *demo)
+{
+        static const struct {
+                enum demo_style style;
+                const char *text;
+        } signs[] = {
+                {DEMO_CYAN, "█ in use"}, {DEMO_GREEN, "░ free"}, {DEMO_DIM, "· reserved"}, {DEMO_RED, "× unhealthy"}};
+
+        fputs("                 ", stdout);
+        for (size_t i = 0; i < ARRAY_SIZE(signs); i++)
+                printf("%s%s%s%s", demo_style(demo, signs[i].style), signs[i].text, demo_style(demo, DEMO_PLAIN),
+                        i + 1 < ARRAY_SIZE(signs) ? "   " : "\n");
+        fflush(stdout);
+}
+
 void demo_show_pods(struct demo *demo)
 {
         if (!wait_for_daemons(demo) || !demo_run_pods(demo))
@@ -296,6 +311,7 @@ void demo_show_pods(struct demo *demo)
                 check_pod(demo, &demo->pods[i]);
         }
         demo_draw(demo);
+        print_legend(demo);
         for (size_t i = 0; i < DEMO_GPUS && !demo->wrong; i++)
                 if (strcmp(gpu_of(&demo->pods[0]), demo_uuids[i]) == 0)
                         demo->busiest = demo_uuids[i];

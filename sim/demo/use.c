@@ -13,12 +13,12 @@
 
 /* ---- a limit that bites ---- */
 
-/* CUDA is a stand-in, too, with the numbers of the pod's GPU. */
+/* CUDA is a stand-in, too, with the numbers of the pod's GPU: of its memory, CUDA does not see the driver's part. */
 static char *write_cuda_scenario(struct demo *demo, const char *uuid)
 {
         _free_ char *text =
                 xasprintf("name: Tesla V100-SXM2-32GB\nuuid: %s\nmultiprocessors: 80\ncomputeCapability: 7\n"
-                          "memory: 32768\ngflops: 196\nbandwidth: 900\n",
+                          "memory: 32349\ngflops: 196\nbandwidth: 900\n",
                         uuid);
         char *path = xasprintf("%s/cuda.yaml", demo->node.folder);
         struct error err;

@@ -297,29 +297,41 @@ static void add_door(const struct request *request, const struct unit *unit)
 }
 
 /*
+ * The parts with the memory limits that the container's variable has.
+ *
  * Memory limits are set per CUDA ordinal. The unit of an ordinal depends on CUDA_DEVICE_ORDER and, by default, on which
- * GPU CUDA considers faster. So with several units each gets the smallest limit, and none too much. Units that are not
- * shared have no ordinal at the daemon.
+ * GPU CUDA considers faster. So with several units each gets the smallest limit, and none too much.
  */
+static const struct mps_part *limited_parts(const struct request *request)
+{
+        const struct allocate_answer *answer = request->answer;
+        struct mps_part *parts = ARENA_ARRAY(request->arena, struct mps_part, answer->n_parts);
+        uint64_t least = UINT64_MAX;
+
+        for (size_t i = 0; i < answer->n_parts; i++)
+                if (answer->parts[i].share.memory_mib)
+                        least = MIN(least, answer->parts[i].share.memory_mib);
+        for (size_t i = 0; i < answer->n_parts; i++) {
+                parts[i] = answer->parts[i];
+                if (least != UINT64_MAX && request->resource->provisioning != PROVISIONING_UNIFORM)
+                        parts[i].share.memory_mib = least;
+        }
+        return parts;
+}
+
+/* Units that are not shared have no ordinal at the daemon. */
 static void add_memory_limit(const struct request *request)
 {
         const struct allocate_answer *answer = request->answer;
-        uint64_t *mib = ARENA_ARRAY(request->arena, uint64_t, answer->n_parts);
-        uint64_t least = UINT64_MAX;
+        const struct mps_part *parts = limited_parts(request);
         size_t n_shared = 0;
+        const char *memory;
 
-        for (size_t i = 0; i < answer->n_parts; i++) {
-                const struct share *share = &answer->parts[i].share;
-
-                if (share->memory_mib)
-                        least = MIN(least, share->memory_mib);
-                n_shared += answer->parts[i].unit->shared != NULL;
-        }
-        if (least == UINT64_MAX)
-                return; /* the memory of all units is unknown */
-        for (size_t i = 0; i < n_shared; i++)
-                mib[i] = least;
-        add_pair(request, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", mps_limits_memory(request->arena, mib, n_shared));
+        for (size_t i = 0; i < answer->n_parts; i++)
+                n_shared += parts[i].unit->shared != NULL;
+        memory = mps_parts_memory(request->arena, parts, n_shared);
+        if (memory)
+                add_pair(request, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", memory);
 }
 
 /*
@@ -341,17 +353,15 @@ static void allocate_add_limits(const struct request *request)
 static void add_facts(const struct request *request)
 {
         const struct allocate_binding *binding = request->binding;
-        const struct mps_part *part = &request->answer->parts[0];
+        const struct mps_part *parts = limited_parts(request);
         struct mps_fact facts[MPS_FACTS_MAX];
         size_t count;
 
         if (binding && binding->allocation)
                 add_pair(request, "WARPSHARE_GRANT", arena_strdup(request->arena, binding->allocation));
-        if (request->answer->n_parts > 1)
-                return;
-        count = mps_facts(facts, request->arena, part,
+        count = mps_facts(facts, request->arena, parts, request->answer->n_parts,
                 binding && binding->allocation ? binding->tier
-                                               : share_tier(request->plan, request->resource, part->unit),
+                                               : share_tier(request->plan, request->resource, parts[0].unit),
                 binding ? binding->sms : 0);
         for (size_t i = 0; i < count; i++)
                 add_pair(request, facts[i].name, facts[i].value);

@@ -122,12 +122,28 @@ const char *mps_limits_device(
 
 /* ---- the share, for the container ---- */
 
-/* |k| / |n| with up to four decimals, without trailing zeros: "0.35", "1". */
-static const char *fraction(struct arena *arena, unsigned int k, unsigned int n)
-{
-        char *text = arena_printf(arena, "%u.%04u", k / n, 10000 * (k % n) / n);
-        size_t length = strlen(text);
+#define FRACTION_PARTS UINT64_C(10000)
 
+/* The part that |mib| is of |memory| bytes, rounded down. */
+static uint64_t fraction_of(uint64_t mib, uint64_t memory)
+{
+        return memory ? (mib << 20) * FRACTION_PARTS / memory : 0;
+}
+
+const char *mps_parts_fraction(struct arena *arena, const struct mps_part *parts, size_t n_parts)
+{
+        uint64_t least = FRACTION_PARTS;
+        char *text;
+        size_t length;
+
+        for (size_t i = 0; i < n_parts; i++)
+                least = MIN(least, fraction_of(parts[i].share.memory_mib,
+                                           share_memory_of(0, parts[i].unit->gpu, parts[i].unit->mig)));
+        if (least == 0)
+                return NULL;
+        text = arena_printf(
+                arena, "%u.%04u", (unsigned int)(least / FRACTION_PARTS), (unsigned int)(least % FRACTION_PARTS));
+        length = strlen(text);
         while (text[length - 1] == '0')
                 text[--length] = '\0';
         if (text[length - 1] == '.')
@@ -135,26 +151,31 @@ static const char *fraction(struct arena *arena, unsigned int k, unsigned int n)
         return text;
 }
 
-size_t mps_facts(
-        struct mps_fact *ret, struct arena *arena, const struct mps_part *part, enum mps_tier tier, unsigned int sms)
+size_t mps_facts(struct mps_fact *ret, struct arena *arena, const struct mps_part *parts, size_t n_parts,
+        enum mps_tier tier, unsigned int sms)
 {
-        struct share share = part->share;
-        unsigned int n = part->unit->replicas;
-        unsigned int worth = part->resource->provisioning == PROVISIONING_UNIFORM ? 1 : part->replicas;
+        const struct mps_part *part = &parts[0];
+        const struct share *share = &part->share;
+        const char *fraction = mps_parts_fraction(arena, parts, n_parts);
         size_t count = 0;
 
+        if (n_parts == 1)
+                ret[count++] = (struct mps_fact){
+                        "WARPSHARE_REPLICAS", arena_printf(arena, "%u/%u", part->replicas, part->unit->replicas)};
+        if (fraction)
+                ret[count++] = (struct mps_fact){"WARPSHARE_FRACTION", fraction};
+        if (n_parts > 1)
+                return count;
         if (!sms)
-                sms = share_sms(part->unit, &share);
-        ret[count++] = (struct mps_fact){"WARPSHARE_REPLICAS", arena_printf(arena, "%u/%u", part->replicas, n)};
-        ret[count++] = (struct mps_fact){"WARPSHARE_FRACTION", fraction(arena, worth, n)};
-        if (share.memory_mib)
+                sms = share_sms(part->unit, share);
+        if (share->memory_mib)
                 ret[count++] = (struct mps_fact){"WARPSHARE_MEMORY_LIMIT_MIB",
-                        arena_printf(arena, "%llu", (unsigned long long)share.memory_mib)};
+                        arena_printf(arena, "%llu", (unsigned long long)share->memory_mib)};
         ret[count++] = (struct mps_fact){"WARPSHARE_THREAD_PERCENTAGE",
-                arena_printf(arena, "%u.%u", share.threads_permille / 10, share.threads_permille % 10)};
+                arena_printf(arena, "%u.%u", share->threads_permille / 10, share->threads_permille % 10)};
         if (sms)
                 ret[count++] = (struct mps_fact){"WARPSHARE_SMS", arena_printf(arena, "%u", sms)};
         ret[count++] = (struct mps_fact){
-                "WARPSHARE_TIER", mps_tier_promise(tier, share.memory_mib || share_limits_memory(part->unit))};
+                "WARPSHARE_TIER", mps_tier_promise(tier, share->memory_mib || share_limits_memory(part->unit))};
         return count;
 }

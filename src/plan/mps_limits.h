@@ -94,13 +94,14 @@ const char *mps_limits_device(
  * GPU.
  *
  *   WARPSHARE_REPLICAS           "7/20"
- *   WARPSHARE_FRACTION           "0.35": of the unit's usable memory; under uniform one replica's, however many it has
- *   WARPSHARE_MEMORY_LIMIT_MIB   "8332", where the memory is known
+ *   WARPSHARE_FRACTION           "0.3465": mps_parts_fraction()
+ *   WARPSHARE_MEMORY_LIMIT_MIB   "11299", where the memory is known
  *   WARPSHARE_THREAD_PERCENTAGE  "35.0"
  *   WARPSHARE_SMS                "24", where the unit reports how many it has
  *   WARPSHARE_TIER               "verified", "verified-no-memory-limit": mps_tier_promise()
  *
- * A container that holds parts of several units gets none of these, since they would not describe any single unit.
+ * A container that holds parts of several units gets WARPSHARE_FRACTION alone, since the others would not describe any
+ * single unit.
  */
 
 #define MPS_FACTS_MAX ((size_t)6)
@@ -110,6 +111,19 @@ struct mps_fact {
         const char *value;
 };
 
-/* At most MPS_FACTS_MAX of them, in |arena|. |sms|: of the container's partition; 0: from the share. */
-size_t mps_facts(
-        struct mps_fact *ret, struct arena *arena, const struct mps_part *part, enum mps_tier tier, unsigned int sms);
+/*
+ * WARPSHARE_FRACTION: the memory limit as a part of the memory that NVML reports of the whole unit, rounded down to
+ * four decimals; of several units the least, since frameworks have one number for all GPUs. A program that uses this
+ * part of what CUDA reports as the total stays within its limit, since CUDA reports no more than NVML
+ * (docs/evidence.md). NULL if a unit has no limit, if the part is less than 0.0001, or if NVML does not report the
+ * unit's memory: how a configured size compares with what CUDA reports is unknown. Of each part, |unit| and
+ * |share.memory_mib| are read.
+ */
+const char *mps_parts_fraction(struct arena *arena, const struct mps_part *parts, size_t n_parts);
+
+/*
+ * At most MPS_FACTS_MAX of them, in |arena|. |tier|: of the first part; |sms|: of the container's partition; 0: from
+ * the share.
+ */
+size_t mps_facts(struct mps_fact *ret, struct arena *arena, const struct mps_part *parts, size_t n_parts,
+        enum mps_tier tier, unsigned int sms);

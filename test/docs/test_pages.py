@@ -413,10 +413,15 @@ def test_each_row_of_promises_has_its_tests_and_pages_for_users_name_none():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_index_names_every_page():
-    listed = {target.partition('#')[0] for _, target in Page(os.path.join(SOURCE, 'docs/README.md')).links()}
+def listed_in(name):
+    return {target.partition('#')[0] for _, target in Page(os.path.join(SOURCE, 'docs', name)).links()}
+
+
+def test_every_page_is_in_the_index_for_users_or_in_that_for_developers():
+    listed = listed_in('README.md') | listed_in('developers.md')
     missing = {os.path.basename(path) for path in glob.glob(os.path.join(SOURCE, 'docs/*.md'))} - listed - {'README.md'}
     assert not missing, missing
+    assert listed_in('README.md').isdisjoint({'soak.md', 'stand-ins.md', 'evidence.md', 'promises.md', 'cluster-tests.md', 'architecture.md'})
 
 
 def test_each_function_of_the_tour_is_where_it_says():

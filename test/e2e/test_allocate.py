@@ -69,7 +69,7 @@ def test_whole_gpus_are_allocated_without_any_limit(node):
 
 
 @pytest.mark.parametrize('replicas, threads, memory, fraction', [
-    (1, '5', 1614, '0.05'), (7, '35', 11299, '0.35'), (10, '50', 16142, '0.5'), (20, '100', 32285, '1')])
+    (1, '5', 1614, '0.0495'), (7, '35', 11299, '0.3465'), (10, '50', 16142, '0.495'), (20, '100', 32285, '0.9901')])
 def test_a_weighted_share_has_as_much_as_it_has_replicas(node, replicas, threads, memory, fraction):
     node.scenario(v100s(memory='32605MiB'))
     kubelet = node.start_all(weighted(20, failRequestsGreaterThanOne=False, maxPerRequest=20))
@@ -93,7 +93,7 @@ def test_a_weighted_share_has_as_much_as_it_has_replicas(node, replicas, threads
 
 
 @pytest.mark.parametrize('page, memory', [
-    ('mps.md', '32605MiB'), ('configuration.md', '24128MiB')])  # less the 320 MiB of this driver as much as there
+    ('mps.md', '32605MiB'), ('configuration.md', '24GiB')])
 def test_the_manual_shows_all_variables_of_a_weighted_share(node, page, memory):
     node.scenario(v100s(memory=memory))
     kubelet = node.start_all(weighted(20, maxPerRequest=10))

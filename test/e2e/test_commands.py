@@ -32,11 +32,25 @@ def demo(*arguments, **environment):
     return run('demo', '--nvml-library', SIMULATOR, *arguments, **environment)
 
 
-def test_the_demonstration_shows_what_it_promises():
+def test_the_demonstration_shows_five_screens_and_unequal_shares_first():
     done = demo()
     assert done.returncode == 0, done.stdout + done.stderr
+    titles = re.findall(r'^\d+\. (.*)$', done.stdout, re.MULTILINE)
+    assert len(titles) == 5 and titles[0].startswith('Unequal shares') and titles[4].startswith('Who was granted'), titles
+    first = done.stdout.partition('\n2. ')[0]
+    assert re.search(r'^ +█ in use +░ free +· reserved +× unhealthy$', first, re.MULTILINE), first
+    assert 'All as it should be.' in done.stdout and 'Not as it should be' not in done.stdout
+    assert ESCAPE not in done.stdout
+    assert pattern(shown_below('README.md', 'make run')).fullmatch(done.stdout), 'README.md shows another output of make run'
+    every = re.findall(r'^\d+\. (.*)$', demo('--all').stdout, re.MULTILINE)
+    assert len(every) == 11 and every[:4] == titles[:4] and every[10] == titles[4], every
+
+
+def test_the_demonstration_shows_what_it_promises():
+    done = demo('--all')
+    assert done.returncode == 0, done.stdout + done.stderr
     counts = [int(count) for count in re.findall(r'Allocatable:(?:\n\s+nvidia.com/gpu:)?\s+(\d+)', done.stdout)]
-    assert counts == [80, 22, 18, 22, 18, 22]
+    assert counts == [22, 18, 22, 18, 22, 80]
     assert re.search(r'notebook +nvidia\.com/gpu: 1 +GPU-\S+ +5\.0 % +1\.59 GiB', done.stdout)
     assert re.findall(r'nvidia\.com/gpu\d:  10$', done.stdout, re.MULTILINE) == ['nvidia.com/gpu%d:  10' % i for i in range(4)]
     for row in (r'device nodes +/dev/nvidia-uvm /dev/nvidiactl /dev/nvidia0 /dev/nvidia1', r'CUDA_MPS_PIPE_DIRECTORY +/mps/node/pipe',
@@ -70,7 +84,6 @@ def test_the_demonstration_shows_what_it_promises():
     assert 'All as it should be.' in done.stdout
     assert 'Not as it should be' not in done.stdout
     assert ESCAPE not in done.stdout
-    assert pattern(shown_below('README.md', 'make run')).fullmatch(done.stdout), 'README.md shows another output of make run'
     command = 'kubectl exec notebook -- warpshare probe'
     probe = ' '.join(done.stdout.partition('$ ' + command)[2].partition('Here the stand-ins')[0].split())  # in lines of a small terminal there
     shown = ' '.join(word for line in shown_below('docs/mps.md', command) for word in line.split())
@@ -84,7 +97,7 @@ def shown_below(page, text):
 
 
 def test_each_step_of_the_demonstration_fits_on_a_small_terminal():
-    lines = demo().stdout.splitlines()
+    lines = demo('--all').stdout.splitlines()
     assert max(map(len, lines)) <= 80
     begins = [number for number, line in enumerate(lines) if re.match(r'\d+\. ', line)]
     # The first has what stands before it. Behind each stands a line that waits, with an empty one before it.
@@ -124,7 +137,7 @@ def test_the_demonstration_has_colours_where_they_are_asked_for():
     done = demo('--color', 'always')
     assert done.returncode == 0
     assert ESCAPE in done.stdout
-    assert re.search(r'Allocatable:\n\s+nvidia.com/gpu:\s+' + re.escape(ESCAPE) + r'\d+m80', done.stdout)
+    assert re.search(r'Allocatable: ' + re.escape(ESCAPE) + r'\d+m22', done.stdout)
     # docs/pictures/demo.svg was made of such an output by `make picture`.
     picture = ElementTree.parse(os.path.join(os.environ['WARPSHARE_SOURCE'], 'docs/pictures/demo.svg'))
     texts = [''.join(one.itertext()) for one in picture.iter('{http://www.w3.org/2000/svg}text')]

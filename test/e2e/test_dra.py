@@ -615,6 +615,7 @@ def test_with_one_daemon_a_container_has_shares_of_two_gpus_with_a_limit_on_each
     assert pod.variables['CUDA_MPS_PINNED_DEVICE_MEM_LIMIT'] == '0=71680M,1=61440M'
     assert pod.variables['CUDA_DEVICE_ORDER'] == 'PCI_BUS_ID'
     assert 'WARPSHARE_MEMORY_LIMIT_MIB' not in pod.variables
+    assert 0.73 < float(pod.variables['WARPSHARE_FRACTION']) <= 61440 / 81559  # the lesser of both, of all that NVML reports
     assert pod.client().connected()['percentage'] == '50.0'
     daemon, = node.watch().wait_status(lambda status: status['daemons'], 'the daemon')['daemons']
     assert daemon['name'] == DRIVER and daemon['units'] == [FIRST, SECOND]

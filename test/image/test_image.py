@@ -263,7 +263,8 @@ def test_the_entry_point_shows_the_demonstration(pod):
     """As `docker run --rm IMAGE demo` does."""
     container = pod.start('nvidia-device-plugin', 'demo')
     assert container.wait(timeout=300) == 0, container.log()
-    assert 'nvidia.com/gpu:  80' in container.log() and 'three pods ask for' in container.log()
+    assert 'Allocatable: 22 of 40' in container.log() and 'three pods ask for' in container.log()
+    assert 'All as it should be.' in container.log()
 
 
 @needs_containers

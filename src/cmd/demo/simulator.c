@@ -84,11 +84,13 @@ int simulator_set_node(const struct simulator_node *node, struct error *err)
 
 #define PAUSE_MAX 3600U /* seconds */
 
-enum { KEEP, LOG, COLOR, PAUSE, NVML_LIBRARY, CUDA_LIBRARY, MPS_PROGRAMS };
+enum { ALL, KEEP, LOG, COLOR, PAUSE, NVML_LIBRARY, CUDA_LIBRARY, MPS_PROGRAMS };
 
 static const char *const colours[] = {"auto", "always", "never", NULL};
 
 static const struct option own[] = {
+        [ALL] = COMMAND_FLAG(
+                "all", "show all screens: equal shares, a resource for each GPU, declared shares, DRA and MIG, too"),
         [KEEP] = COMMAND_FLAG("keep", "stay up until Ctrl-C, and print where the files are"),
         [LOG] = COMMAND_FLAG("log", "show the agent's log at the end"),
         [COLOR] = {.flag = "color",
@@ -130,7 +132,8 @@ static void become_demo(const char *const *values, struct error *err)
         if (!cuda)
                 return;
         execl(demo, demo, program, library, cuda, programs, wants_colour(values[COLOR]) ? "true" : "false",
-                isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) ? values[PAUSE] : "0", values[KEEP], values[LOG], NULL);
+                isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) ? values[PAUSE] : "0", values[KEEP], values[LOG],
+                values[ALL], NULL);
         error_raise_errno(err, errno, "start '%s'", demo);
 }
 
@@ -154,10 +157,10 @@ const struct command command_demo = {
         .help = "usage: warpshare demo [OPTION...]\n"
                 "\n"
                 "Starts a simulated node with 4 V100-32GB, a kubelet stand-in, the real agent and warpshare mps.\n"
-                "Shares the GPUs in 80 equal parts, then as one resource for each GPU, then by what containers\n"
-                "declare, then in parts of any size; measures a share with 'warpshare probe', kills an MPS\n"
-                "daemon, and makes a GPU fail and come back; then shares a GPU by DRA and by MIG, and shows who\n"
-                "uses what. It takes half a minute; on a terminal one screen waits for Enter after the other.\n"
+                "Five screens: shares of any size; what 'warpshare probe' measures in one of them; an MPS daemon\n"
+                "that is killed; a GPU that fails and comes back; who uses what. It takes some ten seconds; on a\n"
+                "terminal one screen waits for Enter after the other, and q ends it. --all shows the other ways\n"
+                "to share a GPU, too: eleven screens in half a minute.\n"
                 "Ends with status 0 if all was as it should be.\n"
                 "\n",
 };

@@ -5,7 +5,7 @@
  *         CUDA_MPS_ACTIVE_THREAD_PERCENTAGE   "35", "33.3"; read by the driver
  *         CUDA_MPS_PINNED_DEVICE_MEM_LIMIT    "0=11411M", "GPU-…=8G", "8G"; read by the driver
  *         WARPSHARE_THREAD_PERCENTAGE, WARPSHARE_MEMORY_LIMIT_MIB, WARPSHARE_SMS, WARPSHARE_TIER, WARPSHARE_REPLICAS
- *         ("7/20"), WARPSHARE_FRACTION ("0.35"): what the agent granted, for information
+ *         ("7/20"), WARPSHARE_FRACTION ("0.3465"): what the agent granted, for information
  *
  * A container may lower its own limits, so the promise is the lower of the two. What "holds" means:
  *

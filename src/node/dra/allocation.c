@@ -164,7 +164,7 @@ static int fill_result(
         result->tier = claimed->daemon ? mps_tier_name(claimed->tier) : NULL;
         result->daemon = arena_strdup(allocating->arena, claimed->daemon);
         result->unit_cdi_id = cdi_unit_id(allocating->arena, node->plan->config, unit);
-        result->edits = dra_edits_of(allocating->arena, node->plan->config, devices, n_devices, claimed);
+        result->edits = dra_edits_of(allocating->arena, node->plan, devices, n_devices, claimed);
         return 0;
 }
 

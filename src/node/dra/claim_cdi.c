@@ -10,7 +10,7 @@
 #include "plan/mps_limits.h"
 
 #define CLASS "claim"
-#define VARIABLES_MAX ((size_t)8)
+#define VARIABLES_MAX ((size_t)9)
 #define MOUNTS_MAX ((size_t)2)
 
 const char *dra_claim_cdi_id(
@@ -154,6 +154,21 @@ static size_t claim_cdi_add_limits(struct arena *arena, const struct ledger_clai
         return count;
 }
 
+/* WARPSHARE_FRACTION of the devices together, or NULL. */
+static const char *claim_cdi_fraction(struct arena *arena, const struct resource *claimable,
+        const struct ledger_claim_device *const *devices, size_t n_devices)
+{
+        struct mps_part *parts = ARENA_ARRAY(arena, struct mps_part, n_devices);
+
+        for (size_t i = 0; i < n_devices; i++) {
+                parts[i].unit = claimable ? resource_find_unit(claimable, devices[i]->unit) : NULL;
+                parts[i].share.memory_mib = devices[i]->limit_mib;
+                if (!parts[i].unit)
+                        return NULL;
+        }
+        return mps_parts_fraction(arena, parts, n_devices);
+}
+
 static bool limits_memory(const struct ledger_claim_device *const *devices, size_t n_devices)
 {
         for (size_t i = 0; i < n_devices; i++)
@@ -162,12 +177,13 @@ static bool limits_memory(const struct ledger_claim_device *const *devices, size
         return true;
 }
 
-struct dra_edits dra_edits_of(struct arena *arena, const struct config *config,
+struct dra_edits dra_edits_of(struct arena *arena, const struct plan *plan,
         const struct ledger_claim_device *const *devices, size_t n_devices, const struct ledger_claimed *claimed)
 {
         const char **env = ARENA_ARRAY(arena, const char *, VARIABLES_MAX);
         struct dra_edit_mount *mounts = ARENA_ARRAY(arena, struct dra_edit_mount, MOUNTS_MAX);
         struct dra_edits edits = {.env = env, .mounts = mounts};
+        const char *fraction;
         const char *pipe;
 
         env[edits.n_env++] = "NVIDIA_VISIBLE_DEVICES=void";
@@ -179,12 +195,15 @@ struct dra_edits dra_edits_of(struct arena *arena, const struct config *config,
         env[edits.n_env++] = arena_printf(
                 arena, "WARPSHARE_TIER=%s", mps_tier_promise(claimed->tier, limits_memory(devices, n_devices)));
         edits.n_env += claim_cdi_add_limits(arena, devices, n_devices, claimed->tier, &env[edits.n_env]);
+        fraction = claim_cdi_fraction(arena, plan->claimable, devices, n_devices);
+        if (fraction)
+                env[edits.n_env++] = arena_printf(arena, "WARPSHARE_FRACTION=%s", fraction);
         mounts[edits.n_mounts++] =
-                (struct dra_edit_mount){.host_path = arena_path(arena, config->mps.root, claimed->pipe),
+                (struct dra_edit_mount){.host_path = arena_path(arena, plan->config->mps.root, claimed->pipe),
                         .path = pipe,
-                        .is_writable = config->mps.pipes_writable};
+                        .is_writable = plan->config->mps.pipes_writable};
         mounts[edits.n_mounts++] =
-                (struct dra_edit_mount){.host_path = arena_path(arena, config->mps.root, claimed->shm),
+                (struct dra_edit_mount){.host_path = arena_path(arena, plan->config->mps.root, claimed->shm),
                         .path = "/dev/shm",
                         .is_writable = true};
         return edits;

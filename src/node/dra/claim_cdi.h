@@ -19,7 +19,8 @@
  *   CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=10240M         a client of this daemon sees one unit, which is number 0; not in
  *                                                     tier namespace, whose own limit the variable could only lift
  *   CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=30
- *   WARPSHARE_GRANT, …_MEMORY_LIMIT_MIB, …_THREAD_PERCENTAGE, …_TIER     for the limit monitor, and for frameworks
+ *   WARPSHARE_GRANT, …_FRACTION, …_MEMORY_LIMIT_MIB, …_THREAD_PERCENTAGE, …_TIER     for the limit monitor, and for
+ *                                                     frameworks (plan/mps_limits.h)
  *   /dev/shm                                          that of the daemon: <MPS root>/shm or <MPS root>/GPU-A/shm
  *
  * With shares of several GPUs of one daemon, by their index, which is CUDA's order with CUDA_DEVICE_ORDER=PCI_BUS_ID:
@@ -27,7 +28,7 @@
  *   CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=10240M,1=5120M
  *   CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=20              the least: one number counts for the whole process
  *
- * and no WARPSHARE_MEMORY_LIMIT_MIB, since it differs from GPU to GPU.
+ * and no WARPSHARE_MEMORY_LIMIT_MIB, since it differs from GPU to GPU; WARPSHARE_FRACTION is the least.
  *
  * Every device also sets NVIDIA_VISIBLE_DEVICES=void, so that NVIDIA's container runtime does not add the GPUs that the
  * image requests.
@@ -39,10 +40,10 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "config/config.h"
 #include "node/cdi/files.h"
 #include "node/dra/prepared_record.h"
 #include "node/ledger/claims.h"
+#include "plan/plan.h"
 
 /* "gpu.warpshare.dev/claim=<uid>-<device>[-<share ID>]" in |arena|; |share_id| may be NULL. */
 const char *dra_claim_cdi_id(
@@ -67,5 +68,5 @@ void dra_claim_cdi_sweep(struct cdi_files *files, const char *root, const char *
  * |devices|: at least one, of the same daemon; several are of different GPUs, by their index. |claimed->daemon| NULL:
  * the unit without MPS. The result is in |arena|, with copies of all texts. Pure.
  */
-struct dra_edits dra_edits_of(struct arena *arena, const struct config *config,
+struct dra_edits dra_edits_of(struct arena *arena, const struct plan *plan,
         const struct ledger_claim_device *const *devices, size_t n_devices, const struct ledger_claimed *claimed);

@@ -104,12 +104,11 @@ static size_t variables_of(struct starting *starting, unsigned int omits, const 
         struct mps_fact facts[MPS_FACTS_MAX];
         const char **limits;
         const char **variables;
-        size_t n_facts = 0;
+        size_t n_facts;
         size_t count = mps_limits_variables(starting->arena, starting->parts, starting->n_parts, omits, &limits);
 
-        if (starting->n_parts == 1)
-                n_facts = mps_facts(facts, starting->arena, &starting->parts[0],
-                        ledger_tier(starting->start->core, starting->parts[0].resource, starting->parts[0].unit), 0);
+        n_facts = mps_facts(facts, starting->arena, starting->parts, starting->n_parts,
+                ledger_tier(starting->start->core, starting->parts[0].resource, starting->parts[0].unit), 0);
         variables = ARENA_ARRAY(starting->arena, const char *, count + n_facts);
         memcpy(variables, limits, count * sizeof(*limits));
         for (size_t i = 0; i < n_facts; i++)

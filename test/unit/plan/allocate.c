@@ -51,10 +51,11 @@ static void assert_answer(struct node *node, const char *ids, const char *expect
 #define PIPE_OF(daemon) "CUDA_MPS_PIPE_DIRECTORY=/mps/" daemon "/pipe\n"
 #define PIPE PIPE_OF("nvidia.com/gpu")
 #define FACTS(replicas, fraction, memory, threads, tier)                                                               \
-        "WARPSHARE_REPLICAS=" replicas "\nWARPSHARE_FRACTION=" fraction "\n" memory                                    \
-        "WARPSHARE_THREAD_PERCENTAGE=" threads "\nWARPSHARE_TIER=" tier "\n"
+        "WARPSHARE_REPLICAS=" replicas "\n" fraction memory "WARPSHARE_THREAD_PERCENTAGE=" threads                     \
+        "\nWARPSHARE_TIER=" tier "\n"
+#define FRACTION(value) "WARPSHARE_FRACTION=" value "\n"
 #define MEMORY(mib) "WARPSHARE_MEMORY_LIMIT_MIB=" mib "\n"
-#define UNIFORM_FACTS FACTS("1/10", "0.1", MEMORY("2457"), "10.0", "default")
+#define UNIFORM_FACTS FACTS("1/10", FRACTION("0.0999"), MEMORY("2457"), "10.0", "default")
 
 #define VENDOR "k8s.device-plugin.nvidia.com"
 #define ANNOTATION "@cdi.k8s.io/nvidia-device-plugin_tag="
@@ -151,24 +152,28 @@ static void test_unequal_shares_are_limits_of_the_container(void **state UNUSED)
                 const char *limits; /* and what is told of them, where there is one unit */
         } table[] = {
                 {PROVISIONING_WEIGHTED, 20, "GPU-0::0 GPU-0::1 GPU-0::2 GPU-0::3 GPU-0::4 GPU-0::5 GPU-0::6", "GPU-0",
-                        LIMITS("35", "0=8332M") FACTS("7/20", "0.35", MEMORY("8332"), "35.0", "verified")},
+                        LIMITS("35", "0=8332M") FACTS("7/20", FRACTION("0.339"), MEMORY("8332"), "35.0", "verified")},
                 {PROVISIONING_WEIGHTED, 40, "GPU-0::0", "GPU-0",
-                        LIMITS("2.5", "0=595M") FACTS("1/40", "0.025", MEMORY("595"), "2.5", "verified")},
+                        LIMITS("2.5", "0=595M") FACTS("1/40", FRACTION("0.0242"), MEMORY("595"), "2.5", "verified")},
                 {PROVISIONING_WEIGHTED, 3, "GPU-0::0 GPU-0::2", "GPU-0",
-                        LIMITS("66.6", "0=15872M") FACTS("2/3", "0.6666", MEMORY("15872"), "66.6", "verified")},
+                        LIMITS("66.6", "0=15872M")
+                                FACTS("2/3", FRACTION("0.6458"), MEMORY("15872"), "66.6", "verified")},
                 {PROVISIONING_HALF, 4, "GPU-0::3", "GPU-0",
-                        LIMITS("50", "0=5952M") FACTS("1/4", "0.25", MEMORY("5952"), "50.0", "verified")},
+                        LIMITS("50", "0=5952M") FACTS("1/4", FRACTION("0.2421"), MEMORY("5952"), "50.0", "verified")},
                 {PROVISIONING_HALF, 1, "GPU-0::0", "GPU-0",
-                        LIMITS("100", "0=23808M") FACTS("1/1", "1", MEMORY("23808"), "100.0", "verified")},
+                        LIMITS("100", "0=23808M")
+                                FACTS("1/1", FRACTION("0.9687"), MEMORY("23808"), "100.0", "verified")},
                 /* The second GPU allocations half of what the first does, and one percentage counts for both. */
-                {PROVISIONING_WEIGHTED, 4, "GPU-0::3 GPU-1::0 GPU-0::1", "GPU-0,GPU-1", LIMITS("25", "5952M")},
-                {PROVISIONING_WEIGHTED, 4, "GPU-1::0 GPU-0::3 GPU-0::1", "GPU-1,GPU-0", LIMITS("25", "5952M")},
-                /* GPU-2 does not tell its memory: what is known of the others counts. */
+                {PROVISIONING_WEIGHTED, 4, "GPU-0::3 GPU-1::0 GPU-0::1", "GPU-0,GPU-1",
+                        LIMITS("25", "5952M") FRACTION("0.2421")},
+                {PROVISIONING_WEIGHTED, 4, "GPU-1::0 GPU-0::3 GPU-0::1", "GPU-1,GPU-0",
+                        LIMITS("25", "5952M") FRACTION("0.2421")},
+                /* NVML does not report the memory of GPU-2: the limit of the other counts for both. */
                 {PROVISIONING_WEIGHTED, 4, "GPU-2::0 GPU-2::1 GPU-1::0 GPU-1::1", "GPU-2,GPU-1",
                         LIMITS("50", "11904M")},
                 {PROVISIONING_WEIGHTED, 4, "GPU-2::0", "GPU-2",
                         "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=25\n" FACTS(
-                                "1/4", "0.25", "", "25.0", "verified-no-memory-limit")},
+                                "1/4", "", "", "25.0", "verified-no-memory-limit")},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
@@ -185,6 +190,44 @@ static void test_unequal_shares_are_limits_of_the_container(void **state UNUSED)
         }
 }
 
+/* Whatever CUDA reports as the total, at most what NVML does, this part of it is within the limit of each GPU. */
+static void test_the_fraction_of_unequal_gpus_is_that_of_the_limit_in_the_largest(void **state UNUSED)
+{
+        static const struct {
+                enum provisioning provisioning;
+                const char *expected;
+        } table[] = {
+                {PROVISIONING_WEIGHTED,
+                        PIPE LIMITS("25", "5952M") FRACTION("0.0726") "NVIDIA_VISIBLE_DEVICES=GPU-0,GPU-1\n" MOUNTS},
+                {PROVISIONING_UNIFORM, PIPE FRACTION("0.25") "NVIDIA_VISIBLE_DEVICES=GPU-0,GPU-1\n" MOUNTS},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _cleanup_(node_done) struct node node = node_new(2);
+
+                node.inventory.gpus[1].memory = 80 * GIB;
+                node_share(&node, SHARING_MPS, 4);
+                node.section.provisioning = table[i].provisioning;
+                node.section.daemon_scope = DAEMON_SCOPE_RESOURCE;
+                assert_ok(node_plan(&node), &node.err);
+                assert_answer(&node, "GPU-0::0 GPU-1::0", table[i].expected);
+        }
+}
+
+/* A configured size may be less than what CUDA reports, and the fraction of that would then be above the limit. */
+static void test_a_gpu_whose_memory_is_only_configured_has_no_fraction(void **state UNUSED)
+{
+        _cleanup_(node_done) struct node node = node_new(1);
+
+        node.inventory.gpus[0].memory = 0;
+        node_share(&node, SHARING_MPS, 4);
+        node.shared.memory_mib = 100 * 1024;
+        assert_ok(node_plan(&node), &node.err);
+        assert_answer(&node, "GPU-0::0",
+                PIPE_OF("GPU-0") FACTS("1/4", "", MEMORY("25600"), "25.0",
+                        "default") "NVIDIA_VISIBLE_DEVICES=GPU-0\n" MOUNTS_OF("GPU-0"));
+}
+
 /* Under uniform they are worth no more than one. */
 static void test_several_equal_shares_are_one(void **state UNUSED)
 {
@@ -193,14 +236,14 @@ static void test_several_equal_shares_are_one(void **state UNUSED)
         node_share(&node, SHARING_MPS, 10);
         assert_ok(node_plan(&node), &node.err);
         assert_answer(&node, "GPU-0::7 GPU-0::8 GPU-0::9",
-                PIPE_OF("GPU-0") FACTS("3/10", "0.1", MEMORY("2457"), "10.0",
+                PIPE_OF("GPU-0") FACTS("3/10", FRACTION("0.0999"), MEMORY("2457"), "10.0",
                         "default") "NVIDIA_VISIBLE_DEVICES=GPU-0\n" MOUNTS_OF("GPU-0"));
 }
 
 /* ---- where the ledger and the daemons put a request ---- */
 
 #define SM_FACTS(allocation, tier, sms)                                                                                \
-        allocation "WARPSHARE_REPLICAS=2/10\nWARPSHARE_FRACTION=0.2\n" MEMORY(                                         \
+        allocation "WARPSHARE_REPLICAS=2/10\nWARPSHARE_FRACTION=0.1937\n" MEMORY(                                      \
                 "4761") "WARPSHARE_THREAD_PERCENTAGE=20.0\nWARPSHARE_SMS=" sms "\nWARPSHARE_TIER=" tier "\n"
 
 static void test_shares_by_sms_are_a_partition_or_a_percentage(void **state UNUSED)
@@ -249,7 +292,7 @@ static void test_a_bound_request_is_of_its_unit_whatever_its_ids_say(void **stat
         assert_answer(&node, "GPU-0::3 GPU-1::0 GPU-0::3",
                 "cdi " VENDOR
                 "/gpu=GPU-1\n" PIPE_OF("GPU-1") "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50\nWARPSHARE_GRANT=g2\n" FACTS(
-                        "2/4", "0.5", MEMORY("11904"), "50.0",
+                        "2/4", FRACTION("0.4843"), MEMORY("11904"), "50.0",
                         "namespace") "NVIDIA_VISIBLE_DEVICES=GPU-1\n"
                                      "/run/nvidia/mps/GPU-1/pipe/server/g2 -> /mps/GPU-1/pipe (ro)\n"
                                      "/run/nvidia/mps/shm -> /dev/shm\n"
@@ -579,7 +622,7 @@ static void test_limits_by_cdi_leave_the_variables_where_they_are(void **state U
         node.plan->cdi_limits = true;
         assert_answer(&node, "GPU-0::3",
                 ANNOTATION VENDOR "/gpu=GPU-0,nvidia.com/mps=GPU-0-1\n" PIPE_OF("GPU-0") LIMITS("5", "0=1190M")
-                        FACTS("1/20", "0.05", MEMORY("1190"), "5.0", "verified") MOUNTS_OF("GPU-0"));
+                        FACTS("1/20", FRACTION("0.0484"), MEMORY("1190"), "5.0", "verified") MOUNTS_OF("GPU-0"));
 }
 
 static void test_a_whole_unit_has_no_limits_by_cdi(void **state UNUSED)
@@ -767,7 +810,8 @@ static void test_whole_units_among_shared_ones_have_no_part_in_sharing(void **st
         assert_answer(&node, "GPU-1", "NVIDIA_VISIBLE_DEVICES=GPU-1\n");
         assert_answer(&node, "GPU-1 GPU-1", "NVIDIA_VISIBLE_DEVICES=GPU-1\n"); /* no replica is among them */
         assert_answer(&node, "GPU-2::7",
-                PIPE FACTS("1/8", "0.125", MEMORY("3072"), "12.0", "default") "NVIDIA_VISIBLE_DEVICES=GPU-2\n" MOUNTS);
+                PIPE FACTS("1/8", FRACTION("0.125"), MEMORY("3072"), "12.0",
+                        "default") "NVIDIA_VISIBLE_DEVICES=GPU-2\n" MOUNTS);
         assert_fails(request(&node, "GPU-1 GPU-2::0", &answer), &node.err, ERROR_INVALID,
                 "invalid request for resource 'nvidia.com/gpu': maximum request size for shared resources is 1; found 2; to allow "
                 "more, set sharing.mps.failRequestsGreaterThanOne to false");
@@ -785,8 +829,8 @@ static void test_whole_units_among_shared_ones_have_no_part_in_sharing(void **st
         assert_answer(&node, "GPU-2::3 GPU-1 GPU-0::0",
                 "CUDA_MPS_PIPE_DIRECTORY=/mps/nvidia.com/gpu/pipe\n"
                 "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=12.5\n"
-                "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=3072M\n"
-                "NVIDIA_VISIBLE_DEVICES=GPU-2,GPU-1,GPU-0\n" MOUNTS);
+                "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=3072M\n" FRACTION(
+                        "0.125") "NVIDIA_VISIBLE_DEVICES=GPU-2,GPU-1,GPU-0\n" MOUNTS);
 }
 
 int main(void)
@@ -798,6 +842,8 @@ int main(void)
                 cmocka_unit_test(test_a_daemon_of_a_resource_has_nvidias_paths_with_the_advertised_name),
                 cmocka_unit_test(test_a_resource_that_is_not_shared_has_no_part_in_mps),
                 cmocka_unit_test(test_unequal_shares_are_limits_of_the_container),
+                cmocka_unit_test(test_the_fraction_of_unequal_gpus_is_that_of_the_limit_in_the_largest),
+                cmocka_unit_test(test_a_gpu_whose_memory_is_only_configured_has_no_fraction),
                 cmocka_unit_test(test_several_equal_shares_are_one),
                 cmocka_unit_test(test_shares_by_sms_are_a_partition_or_a_percentage),
                 cmocka_unit_test(test_a_bound_request_is_of_its_unit_whatever_its_ids_say),

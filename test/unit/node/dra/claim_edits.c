@@ -7,6 +7,10 @@
 #include "node/dra/claim_cdi.h"
 
 static const struct config config = {.mps.root = "/run/nvidia/mps/"};
+static const struct gpu gpu = {.memory = UINT64_C(80) << 30};
+static const struct mig_device mig = {.memory = UINT64_C(20) << 30};
+static const struct unit units[] = {{.uuid = "GPU-0", .gpu = &gpu}, {.uuid = "GPU-3", .gpu = &gpu, .mig = &mig}};
+static const struct resource claimable = {.units = units, .n_units = ARRAY_SIZE(units)};
 static const struct ledger_claimed claimed = {
         .tier = MPS_TIER_VERIFIED, .daemon = "GPU-0", .pipe = "GPU-0/pipe", .shm = "shm"};
 
@@ -33,7 +37,8 @@ static void assert_edits_of(const struct config *of, const struct ledger_claim_d
         const struct ledger_claimed *given, const char *expected)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        struct dra_edits edits = dra_edits_of(&arena, of, devices, n_devices, given);
+        const struct plan plan = {.config = of, .claimable = &claimable};
+        struct dra_edits edits = dra_edits_of(&arena, &plan, devices, n_devices, given);
         _free_ char *text = text_of(&edits);
 
         assert_string_equal(text, expected);
@@ -59,6 +64,7 @@ static void test_a_share_has_the_daemons_sockets_and_its_limits(void **state UNU
                 "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=10240M\n"
                 "WARPSHARE_MEMORY_LIMIT_MIB=10240\n"
                 "WARPSHARE_THREAD_PERCENTAGE=30.0\n"
+                "WARPSHARE_FRACTION=0.125\n"
                 "/run/nvidia/mps/GPU-0/pipe at /mps/GPU-0/pipe\n"
                 "/run/nvidia/mps/shm at /dev/shm, writable\n");
 }
@@ -78,6 +84,7 @@ static void test_what_the_supervisor_made_is_mounted_at_the_usual_place(void **s
                 "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=100\n"
                 "WARPSHARE_MEMORY_LIMIT_MIB=10240\n"
                 "WARPSHARE_THREAD_PERCENTAGE=100.0\n"
+                "WARPSHARE_FRACTION=0.125\n"
                 "/mps-root/GPU-0/ns/c15eb_0 at /mps/GPU-0/pipe, writable\n"
                 "/mps-root/GPU-0/shm at /dev/shm, writable\n");
 }
@@ -109,6 +116,7 @@ static void test_shares_of_several_gpus_are_limited_each_by_its_position(void **
                 "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=10240M,1=5120M\n"
                 "CUDA_DEVICE_ORDER=PCI_BUS_ID\n"
                 "WARPSHARE_THREAD_PERCENTAGE=20.0\n"
+                "WARPSHARE_FRACTION=0.125\n" /* of 10240 MiB of 80 GiB, and 5120 MiB of a MIG device with 20 GiB */
                 "/run/nvidia/mps/gpu.warpshare.dev/pipe at /mps/gpu.warpshare.dev/pipe\n"
                 "/run/nvidia/mps/shm at /dev/shm, writable\n");
 }

@@ -33,7 +33,7 @@ static void test_a_container_of_one_share_has_its_limits_and_variables_that_name
                                                "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=75\n"
                                                "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=17856M\n"
                                                "WARPSHARE_REPLICAS=3/4\n"
-                                               "WARPSHARE_FRACTION=0.75\n"
+                                               "WARPSHARE_FRACTION=0.7265\n"
                                                "WARPSHARE_MEMORY_LIMIT_MIB=17856\n"
                                                "WARPSHARE_THREAD_PERCENTAGE=75.0\n"
                                                "WARPSHARE_SMS=60\n"
@@ -50,7 +50,8 @@ static void test_each_device_of_a_container_of_two_resources_has_the_limits_of_b
         assert_string_equal(rig_device(first), "CUDA_MPS_PIPE_DIRECTORY=/mps/node/pipe\n"
                                                "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50\n"
                                                "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=11904M\n"
-                                               "CUDA_DEVICE_ORDER=PCI_BUS_ID\n");
+                                               "CUDA_DEVICE_ORDER=PCI_BUS_ID\n"
+                                               "WARPSHARE_FRACTION=0.4843\n");
 }
 
 static void test_the_limits_stand_in_the_order_of_the_gpus_whichever_was_asked_for_first(void **state UNUSED)
