@@ -12,9 +12,9 @@ from node import GPU, REPORT, SIMULATOR, WARPSHARE, sharing, v100s
 SOURCE = os.environ['WARPSHARE_SOURCE']
 
 
-def plan(*arguments, **environment):
+def plan(*arguments, input='', **environment):  # pylint: disable=redefined-builtin
     done = subprocess.run([WARPSHARE, 'plan', *arguments], capture_output=True, text=True, timeout=60, check=False,
-                          stdin=subprocess.DEVNULL, env={**os.environ, **environment})
+                          input=input, env={**os.environ, **environment})
     assert not REPORT.search(done.stderr), done.stderr
     return done
 
@@ -197,7 +197,29 @@ def test_the_examples_of_the_help_work(tmp_path):
                        env={**os.environ, 'SIMULATOR': SIMULATOR})
 
 
+def test_a_file_is_a_word_or_follows_f_or_is_standard_input(tmp_path):
+    """As people type it: 'plan FILE', 'plan -' and 'plan -f FILE', wherever the other options are."""
+    file = tmp_path / 'gpus.yaml'
+    file.write_text('{version: v1, sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 3}]}}}')
+    for words in ([str(file)], ['-f', str(file)], ['--filename', str(file)], ['-'], ['-f', '-'], ['--config-file=-']):
+        for around in ([*words, '--model', 'T4'], ['--model', 'T4', *words]):
+            with open(file, encoding='utf-8') as content:
+                done = subprocess.run([WARPSHARE, 'plan', '--nvml-library', SIMULATOR, *around], capture_output=True, text=True,
+                                      timeout=60, check=False, stdin=content, env={**os.environ, 'CONFIG_FILE': '/nonexistent'})
+            assert done.returncode == 0 and '\nnvidia.com/gpu: 3\n' in done.stdout, (words, done.stderr)
+            assert done.stdout.split('\n')[0].endswith(", config '%s'" % ('-' if '-' in words[-1][-1] else file))
+
+
+def test_standard_input_is_named_in_what_is_wrong_with_it():
+    done = plan('-', '--model', 'T4', '--nvml-library', SIMULATOR, input='{version: v2}')
+    assert done.returncode == 1 and "config '-' line 1: version: 'v2' is not a known version" in done.stderr
+
+
 @pytest.mark.parametrize('arguments, text', [
+    (('a.yaml', 'b.yaml'), "unexpected argument 'b.yaml'"),
+    (('a.yaml', '-f', 'b.yaml'), "'a.yaml' and 'b.yaml': only one file can be planned"),
+    (('-f', 'b.yaml', '--config-file', 'c.yaml'), "'b.yaml' and 'c.yaml': only one file can be planned"),
+    (('a.yaml', '--config-file', 'c.yaml'), "'a.yaml' and 'c.yaml': only one file can be planned"),
     (('--modle', 'T4'), "unknown flag '--modle'; did you mean '--model'?"),
     (('--model', 'H2'), "model: 'H2' is not known, did you mean 'H200'?; --help lists all"),
     (('--model', 'H100'), "model: 'H100' is not known, did you mean 'H100-80GB'?; --help lists all"),
