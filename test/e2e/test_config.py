@@ -79,6 +79,13 @@ def test_flags_and_variables_count_in_a_check(tmp_path):
     assert check(tmp_path, 'flags: {migStrategy: wrong}\n', MIG_STRATEGY='mixed')[0] == 0
 
 
+def test_a_check_warns_of_names_that_no_node_has(tmp_path):
+    status, said = check(tmp_path, 'sharing: {timeSlicing: {resources: [{name: gqu, replicas: 4}, {name: mig-2g.10gb, replicas: 2}]}}\n')
+    assert status == 0 and "config 'FILE' is valid" in said
+    assert said.count('shares nothing') == 1
+    assert "timeSlicing.resources[0]: shares nothing: no GPU and no MIG device has the name 'nvidia.com/gqu', did you mean" in said
+
+
 MANIFEST = 'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: configs}\ndata:\n%s'
 FOUR = '  four: |\n    version: v1\n    sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}\n'
 WRONG = '  wrong: |\n    version: v1\n    sharing: 5\n'

@@ -163,6 +163,25 @@ def test_a_wrong_config_is_refused_with_the_agents_words(config, node):
     assert "'v2' is not a known version, use v1" in done.stderr
 
 
+def test_names_that_mean_nothing_are_warned_about(config):
+    for name, words in (('gqu', "no GPU and no MIG device has the name 'nvidia.com/gqu', did you mean 'nvidia.com/gpu'?"),
+                        ('mig-2g.10gb', "this node has no 'nvidia.com/mig-2g.10gb', only nvidia.com/gpu; MIG devices have such names")):
+        content = sharing('timeSlicing', 3)
+        content['sharing']['timeSlicing']['resources'][0]['name'] = name
+        done = simulate(config(content), '--model', 'A100-40GB')
+        assert done.returncode == 0 and '\nnvidia.com/gpu: 1\n' in done.stdout
+        assert re.search('^warning: .*shares nothing.*%s' % re.escape(words), done.stdout, re.M), done.stdout
+
+
+def test_the_warning_that_explains_an_error_is_printed_before_it(tmp_path):
+    """A misspelt key: without its warning, "replicas is missing" would be all that is said of 'replica'."""
+    done = simulate('-', '--model', 'T4', input='{version: v1, sharing: {mps: {resources: [{name: gpu, replica: 4}]}}}')
+    assert done.returncode == 1 and not done.stdout
+    warning, error = done.stderr.splitlines()
+    assert warning.startswith('warning: ') and "resources[0].replica: unknown key, ignored; did you mean 'replicas'?" in warning
+    assert 'resources[0]: replicas is missing' in error
+
+
 def test_a_plan_that_does_not_hold_on_these_gpus_is_refused(config):
     done = simulate(config(sharing('mps', 200)), '--model', 'H200')
     assert done.returncode == 1 and not done.stdout
@@ -351,7 +370,7 @@ OTHER_NAMES = {'flags': {'migStrategy': 'mixed'}, 'resources': {kind: [{'pattern
     (slices(MANY, flags={'renameByDefault': True}), DISPLAY, {GPU: 16384}, 'flags.renameByDefault: unknown key, ignored'),
     (slices({'name': GPU + '.shared', 'replicas': 4}, {'name': 'nvidia.com/mig-1g.5gb', 'replicas': 4}, flags={'migStrategy': 'mixed'}), DIVIDED,
      {GPU: 1, 'nvidia.com/mig-3g.20gb': 1, 'nvidia.com/mig-2g.10gb': 1, 'nvidia.com/mig-1g.5gb': 8},
-     "this node has no 'nvidia.com/gpu.shared'; to share 'nvidia.com/gpu', name that"),
+     "'nvidia.com/gpu.shared' is the name that renameByDefault gives to 'nvidia.com/gpu': name that one"),
     ({'version': 'v1', **OTHER_NAMES}, DIVIDED, {GPU: 5}, ''),
     ({'version': 'v1', 'sharing': {'timeSlicing': {}}}, DISPLAY, None, 'sharing.timeSlicing: resources is missing'),
 ], ids=['only the version', 'one replica', 'many replicas', 'too many replicas', 'a key in the wrong place', 'names of nothing',

@@ -319,12 +319,17 @@ static int plan_show(struct command_call *call, struct plan_view *view, struct e
 static int plan_run(struct command_call *call, struct error *err)
 {
         struct plan_view view = {0};
+        int rc;
 
         call->set.is_read_only = true;
         if (plan_check_values(call, err) < 0 || plan_choose_file(call, err) < 0 ||
                 plan_counts_read(&view, call->values[REPLICAS], err) < 0)
                 return COMMAND_REFUSED;
-        return plan_show(call, &view, err);
+        rc = plan_show(call, &view, err);
+        /* A warning may explain the error: "replicas is missing" beside the unknown key "replica". */
+        for (size_t i = 0; rc < 0 && i < view.n_warnings; i++)
+                command_warn(view.warnings[i], NULL);
+        return rc;
 }
 
 const struct command command_plan = {
