@@ -104,6 +104,40 @@ def test_the_guarantee_keeps_replicas_back(config):
     assert re.search(r'^ +more than 4 .*refused by maxPerRequest$', done.stdout, re.M)
 
 
+def test_a_reserve_above_a_third_is_a_warning_with_the_ways_out(config):
+    """Each number of the table is what the plan says when that way is taken."""
+    file = config(sharing('mps', 10, provisioning='weighted'))
+    done = simulate(file, '--model', 'H100-80GB', '--gpus', '8')
+    assert '\nnvidia.com/gpu: 52\n  of 80 replicas' in done.stdout and '28 (35 %) are reserved' in done.stdout
+    rows = dict(re.findall(r'^    (\S.*?)  +(\d+|all)(?:  .*)?$', done.stdout, re.M))
+    assert rows == {'maxPerRequest: 3': '66', 'maxPerRequest: 2': '73', 'reserve: none': '80', 'scope: individual': '80', 'DRA (--dra)': 'all'}
+    for row, advertised in rows.items():
+        key, _, value = row.partition(': ')
+        if value:
+            more = {key: int(value) if value.isdigit() else value}
+            told = plan_json(config(sharing('mps', 10, provisioning='weighted', **more)), '--model', 'H100-80GB', '--gpus', '8')
+            assert sum(one['advertised'] for one in told['resources']) == int(advertised), row
+            assert not told['warnings'], row
+    warning, = re.findall(r'^warning: (.*)$', done.stdout, re.M)
+    assert ("'nvidia.com/gpu' advertises 52 of 80 replicas: 28 (35 %) are reserved, so that each request for up to 5 finds one unit with room; "
+            'maxPerRequest: 3 advertises 66, maxPerRequest: 2 advertises 73, reserve: none all 80') in warning
+
+
+def test_a_gpu_in_mig_mode_is_promised_no_shares(tmp_path, config):
+    """Under migStrategy none it is advertised as a whole, as by NVIDIA's plugin; but a container sees one MIG device of it."""
+    scenario = tmp_path / 'node.yaml'
+    scenario.write_text('gpus: [{model: A100-40GB}, {model: A100-40GB, mig: {devices: [{profile: 3g.20gb}]}}]\n')
+    for strategy in 'mps', 'timeSlicing':
+        arguments = config(sharing(strategy, 4)), '--scenario', str(scenario)
+        whole, divided = plan_json(*arguments)['resources'][0]['units']
+        assert whole['shares'] and not divided['shares']
+        warning, = plan_json(*arguments)['warnings']
+        assert 'shares GPU 1 (%s) as a whole, but it is in MIG mode' % divided['uuid'] in warning
+        assert plan_json(*arguments, '--mig-strategy', 'mixed')['warnings'] == []
+    table = simulate(config(sharing('mps', 4)), '--scenario', str(scenario)).stdout
+    assert re.search(r'^  1 +any +- +- +at most one MIG device of it', table, re.M), table
+
+
 def test_uniform_shares_take_one_replica_a_container(config):
     done = simulate(config(sharing('mps', 10)), '--model', 'T4')
     assert re.search(r'^ +more than 1 .*refused by failRequestsGreaterThanOne$', done.stdout, re.M)
