@@ -233,33 +233,24 @@ static void plan_warn_mig(const struct plan_builder *builder, const struct resou
         }
 }
 
-/* "maxPerRequest: 3 advertises 66, maxPerRequest: 2 advertises 73, ". */
-static const char *list_ways_out(const struct plan_builder *builder, const struct resource *resource)
-{
-        struct allocations_way ways[ALLOCATIONS_WAYS];
-        const size_t count = allocations_ways_out(resource, ways);
-        const char *text = "";
-
-        for (size_t i = 0; i < count; i++)
-                text = arena_printf(builder->arena, "%smaxPerRequest: %u advertises %zu, ", text,
-                        ways[i].max_per_request, ways[i].advertised);
-        return text;
-}
-
 static void plan_warn_reserve(
         const struct plan_builder *builder, const struct resource *resource, const struct shared_resource *entry)
 {
         const size_t reserved = allocations_n_reserved(resource);
+        struct allocations_way ways[ALLOCATIONS_WAYS];
+        const size_t n_ways = allocations_ways_out(resource, ways);
+        const char *text = "";
 
         if (!allocations_reserved_is_much(resource))
                 return;
+        for (size_t i = 0; i < n_ways; i++)
+                text = arena_printf(builder->arena, "%s%s maxPerRequest: %u it advertises %zu", text,
+                        i ? ", with" : " with", ways[i].max_per_request, ways[i].advertised);
         plan_warn(builder,
-                "%s: '%s' advertises %zu of %zu replicas: %zu (%zu %%) are reserved, so that each request for up to %u finds "
-                "one unit with room; %sreserve: none all %zu, but then a pod may be refused; scope: individual and DRA "
-                "(docs/dra.md) need no reserve",
-                plan_entry_place(builder, entry), resource->name, resource->n_devices - reserved, resource->n_devices,
-                reserved, reserved * 100 / resource->n_devices, resource->max_per_request,
-                list_ways_out(builder, resource), resource->n_devices);
+                "%s: '%s' reserves %zu of %zu replicas (%zu %%), so that each request for up to %u finds one unit with room:"
+                "%s; reserve: none (then a pod may be refused), scope: individual and DRA reserve none",
+                plan_entry_place(builder, entry), resource->name, reserved, resource->n_devices,
+                reserved * 100 / resource->n_devices, resource->max_per_request, text);
 }
 
 /* The resource takes the settings that its shared units have in common. */

@@ -180,7 +180,7 @@ static int claim_by(const struct plan_builder *builder, const struct shared_reso
                 plan_warn(builder, "%s: shares nothing, since all GPUs of this node belong to DRA: dra.devices",
                         plan_entry_place(builder, entry));
         if (!is_here(builder, entry->name))
-                return 0; /* warn_of_names() says so */
+                return 0; /* warn_of_names() reports it */
         switch (entry->devices.kind) {
         case SELECT_LIST:
                 return claim_list(builder, entry);
@@ -238,7 +238,7 @@ static const char *suggest_name(const struct plan_builder *builder, const char *
 }
 
 /* "nvidia.com/gpu, nvidia.com/mig-1g.10gb". */
-static const char *list_names(const struct plan_builder *builder)
+static const char *list_unit_names(const struct plan_builder *builder)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
 
@@ -282,15 +282,15 @@ static bool warn_of_nonsense(const struct plan_builder *builder, const struct sh
                 plan_entry_place(builder, entry), entry->name, suggest_name(builder, entry->name),
                 builder->n_units ? "; this node has " : "",
                 builder->n_units
-                        ? list_names(builder)
+                        ? list_unit_names(builder)
                         : "; GPUs are " PLAN_GPU_RESOURCE ", MIG devices " PLAN_MIG_RESOURCE
                           "1g.10gb and the like with migStrategy: mixed, unless patterns below resources name them");
         return true;
 }
 
 /*
- * One configuration file serves many nodes, so a name that this node lacks is no error, as with NVIDIA's plugin, and
- * all of them are one warning.
+ * One configuration file serves many nodes, so names of other nodes are not an error, as with NVIDIA's plugin, and all
+ * of them are one warning.
  */
 static void warn_of_names(const struct plan_builder *builder)
 {
@@ -316,7 +316,7 @@ static void warn_of_names(const struct plan_builder *builder)
         needs_mixed =
                 text_starts_with(first->name, PLAN_MIG_RESOURCE) && builder->config->mig_strategy != MIG_STRATEGY_MIXED;
         plan_warn(builder, "%s: shares nothing here: this node has no '%s'%s, only %s%s%s%s",
-                plan_entry_place(builder, first), first->name, others.data, list_names(builder),
+                plan_entry_place(builder, first), first->name, others.data, list_unit_names(builder),
                 suggest_name(builder, first->name),
                 needs_mixed ? "; MIG devices have such names with migStrategy: mixed, and it is " : "",
                 needs_mixed ? mig_strategy_name(builder->config->mig_strategy) : "");

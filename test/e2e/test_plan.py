@@ -119,8 +119,8 @@ def test_a_reserve_above_a_third_is_a_warning_with_the_ways_out(config):
             assert sum(one['advertised'] for one in told['resources']) == int(advertised), row
             assert not told['warnings'], row
     warning, = re.findall(r'^warning: (.*)$', done.stdout, re.M)
-    assert ("'nvidia.com/gpu' advertises 52 of 80 replicas: 28 (35 %) are reserved, so that each request for up to 5 finds one unit with room; "
-            'maxPerRequest: 3 advertises 66, maxPerRequest: 2 advertises 73, reserve: none all 80') in warning
+    assert ("'nvidia.com/gpu' reserves 28 of 80 replicas (35 %), so that each request for up to 5 finds one unit with room: "
+            'with maxPerRequest: 3 it advertises 66, with maxPerRequest: 2 it advertises 73; reserve: none') in warning
 
 
 def test_a_gpu_in_mig_mode_is_promised_no_shares(tmp_path, config):
