@@ -80,6 +80,29 @@ def test_what_the_schema_refuses_is_refused_by_the_key(program, text, lines):
         assert any(one.startswith(f'config.map.a{line}') for one in found), found
 
 
+@pytest.mark.parametrize('form', [str, table])
+@pytest.mark.parametrize('text, refused', [
+    (MPS.replace('nvidia.com/gpu', 'nvidia.com/gqu') + '}}', ['sharing.mps.resources[0].name: no GPU and no MIG device has the name nvidia.com/gqu: GPUs are ']),
+    ('sharing: {timeSlicing: {resources: [{name: gpu, replicas: 2}, {name: mig-1g.5g, replicas: 2}]}}', [
+        'sharing.timeSlicing.resources[1].name: no GPU and no MIG device has the name nvidia.com/mig-1g.5g:']),
+    ('sharing: {mps: {resources: [{name: a, replicas: 2}]}, timeSlicing: {resources: [{name: b, replicas: 2}]}}', [
+        'sharing.mps.resources[0].name: no GPU', 'sharing.timeSlicing.resources[0].name: no GPU']),
+    ('sharing: {mps: {resources: [{name: mig-2g.10gb, replicas: 2}, {name: nvidia.com/mig-1g.10gb.me, replicas: 2}]}}', []),
+    ('{sharing: {mps: {resources: [{name: nvidia.com/big, replicas: 2}]}}, resources: {gpus: [{pattern: "*", name: big}]}}', []),
+    ('{sharing: {mps: {resources: [{name: small, replicas: 2}]}}, resources: {mig: [{pattern: "*", name: nvidia.com/small}]}}', []),
+    ('sharing:', []),
+])
+def test_a_name_that_no_node_can_have_is_refused(program, form, text, refused):
+    values = {'config': {'map': {'a': form(text)}}}
+    if refused:
+        found = told(program, values)
+        assert len(found) == len(refused) + 1, found
+        for line, expected in zip(found, refused):
+            assert line.startswith(f'config.map.a.{expected}'), line
+        values['config']['check'] = False
+    assert chart.render(program, values).objects
+
+
 def test_a_table_is_judged_like_a_text_and_nothing_is_when_that_is_said(program):
     values = {'config': {'map': {'good': 'version: v1', 'wrong': table(MPS + ', scope: both}}')}, 'default': 'good'}}
     assert told(program, values)[0] == 'config.map.wrong.sharing.mps.scope: "both", must be one of aggregate, individual'
