@@ -20,6 +20,7 @@ struct reading {
         struct arena *arena;
         config_warn_fn *warn; /* NULL: warnings are dropped */
         void *warn_data;
+        const char *name;      /* of the text that is the configuration: a file, or one and a key in it */
         struct config *config; /* starts with the defaults; gets the keys that are not options */
         const char **values;   /* the options that are in the file, by position in option_table; NULL: not there */
 };
@@ -460,6 +461,7 @@ static int config_read_text(struct reading *reading, const struct config_text *t
         struct config_text inner;
         const struct holder *holder;
 
+        reading->name = arena_strdup(reading->arena, text->name);
         if (yaml_load(&yaml, name, text->text, text->size, tree.warn, tree.warn_data, err) < 0)
                 return -1;
         if (json_is_null(yaml->root))
@@ -582,7 +584,7 @@ int config_build_text(const struct option_set *options, const struct config_text
         *config = config_initial;
         if (config_read_file(&reading, text, path, err) < 0 || store_options(&reading, err) < 0)
                 return -1;
-        config->path = arena_strdup(arena, text ? text->name : path);
+        config->path = reading.name;
         config->devices.lists_are_default = !set_value(&reading, "device-list-strategy") && !options->drop_in;
         if (!*config->driver.dev_root)
                 config->driver.dev_root = config->driver.root;

@@ -92,7 +92,7 @@ WRONG = '  wrong: |\n    version: v1\n    sharing: 5\n'
 
 
 @pytest.mark.parametrize('data, arguments, status, words', [
-    (FOUR, [], 0, "config 'FILE' is valid"),
+    (FOUR, [], 0, "config 'FILE: four' is valid"),
     (WRONG, [], 1, "config 'FILE: wrong' line 2: sharing"),
     (FOUR + WRONG, ['--config-default=four'], 0, 'is valid'),
     (FOUR + WRONG, ['--config-default=wrong'], 1, "config 'FILE: wrong' line 2: sharing"),
@@ -112,9 +112,11 @@ TABLES = '  map:\n    a:\n      version: v1\n    b:\n      sharing: 5\n'
 
 
 @pytest.mark.parametrize('text, arguments, status, words', [
-    (VALUES + '  map:\n  ' + FOUR.replace('\n    ', '\n      '), [], 0, "config 'FILE' is valid"),
+    (VALUES + '  map:\n  ' + FOUR.replace('\n    ', '\n      '), [], 0, "config 'FILE: four' is valid"),
     (VALUES + '  map:\n  ' + WRONG.replace('\n    ', '\n      '), [], 1, "config 'FILE: wrong' line 2: sharing"),
     (VALUES + TABLES, ['--config-default=a'], 0, "config 'FILE' is valid"),
+    (VALUES + '  map:\n    five: "sharing: {timeSlicing: {resources: [{name: gqu, replicas: 5}]}}"\n', [], 0,
+     "config 'FILE: five' line 1: sharing.timeSlicing.resources[0]: shares nothing"),
     (VALUES + TABLES, ['--config-default=b'], 1, "config 'FILE' line 10: config.map.b.sharing: 5, must be a mapping"),
     (VALUES + TABLES, [], 1, 'line 6: config.map: several configurations: a, b; name one by --config-default'),
     (VALUES + '  default: b\n' + TABLES, [], 1, 'config.map.b.sharing: 5'),
