@@ -232,7 +232,7 @@ static const char *suggest_name(const struct plan_builder *builder, const char *
         for (size_t i = 0; i < patterns->n_mig; i++)
                 candidates[count++] = patterns->mig[i].name + prefix;
         if (builder->n_units == 0)
-                candidates[count++] = PLAN_GPU_RESOURCE + prefix;
+                candidates[count++] = &PLAN_GPU_RESOURCE[prefix];
         nearest = text_nearest(name + prefix, candidates, count);
         return nearest ? arena_printf(builder->arena, ", did you mean '" RESOURCE_NAME_PREFIX "%s'?", nearest) : "";
 }
