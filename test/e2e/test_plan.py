@@ -12,9 +12,9 @@ from node import GPU, REPORT, SIMULATOR, WARPSHARE, sharing, v100s
 SOURCE = os.environ['WARPSHARE_SOURCE']
 
 
-def plan(*arguments, input='', **environment):  # pylint: disable=redefined-builtin
+def plan(*arguments, stdin='', **environment):
     done = subprocess.run([WARPSHARE, 'plan', *arguments], capture_output=True, text=True, timeout=60, check=False,
-                          input=input, env={**os.environ, **environment})
+                          input=stdin, env={**os.environ, **environment})
     assert not REPORT.search(done.stderr), done.stderr
     return done
 
@@ -209,7 +209,7 @@ def test_names_that_mean_nothing_are_warned_about(config):
 
 def test_the_warning_that_explains_an_error_is_printed_before_it(tmp_path):
     """A misspelt key: without its warning, "replicas is missing" would be all that is said of 'replica'."""
-    done = simulate('-', '--model', 'T4', input='{version: v1, sharing: {mps: {resources: [{name: gpu, replica: 4}]}}}')
+    done = simulate('-', '--model', 'T4', stdin='{version: v1, sharing: {mps: {resources: [{name: gpu, replica: 4}]}}}')
     assert done.returncode == 1 and not done.stdout
     warning, error = done.stderr.splitlines()
     assert warning.startswith('warning: ') and "resources[0].replica: unknown key, ignored; did you mean 'replicas'?" in warning
@@ -264,7 +264,7 @@ def test_a_file_is_a_word_or_follows_f_or_is_standard_input(tmp_path):
 
 
 def test_standard_input_is_named_in_what_is_wrong_with_it():
-    done = plan('-', '--model', 'T4', '--nvml-library', SIMULATOR, input='{version: v2}')
+    done = plan('-', '--model', 'T4', '--nvml-library', SIMULATOR, stdin='{version: v2}')
     assert done.returncode == 1 and "config '-' line 1: version: 'v2' is not a known version" in done.stderr
 
 
