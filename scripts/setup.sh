@@ -22,6 +22,7 @@ usage() {
         cat <<'TEXT'
 usage: scripts/setup.sh [OPTION...] REPLICAS [aggregate|individual] NODE|all [IMAGE-REPO [IMAGE-TAG [SECRET-NAME]]]
        scripts/setup.sh [OPTION...] REPLICAS [aggregate|individual] NODE|all IMAGE-REPO:IMAGE-TAG [SECRET-NAME]
+       scripts/setup.sh --print [--max-per-request K] [--strict] REPLICAS [aggregate|individual]
        scripts/setup.sh --remove [OPTION...] NODE|all
 
 Shares each GPU of NODE, or of all nodes that have one, in REPLICAS parts by MPS. A container that asks for K of them gets K/REPLICAS of one
@@ -36,8 +37,10 @@ GPU's memory and threads.
   SECRET-NAME  of the namespace, to pull the image with                 (or IMAGE_PULL_SECRET_NAME)
 
   --max-per-request K   no container may ask for more than K replicas (default: as many as a GPU has, or half with --strict)
-  --strict              aggregate only: advertise only so many replicas that every request finds one GPU with room. Without it all are
-                        advertised, and a pod that asks for several may be refused where no GPU has so many free
+  --strict              aggregate only: advertise only so many replicas that every request finds one GPU with room, as a configuration
+                        does that says nothing about it (reserve: strict). Without it all are advertised (reserve: none), and a pod that
+                        asks for several may be refused where no GPU has so many free
+  --print               print the ConfigMap and end. 'warpshare plan -' takes it and says what each node would advertise
   --remove              take it back
   --dry-run             say what would be changed, and change nothing
   --namespace NAME      where to install (default warpshare, or WARPSHARE_NAMESPACE)
@@ -50,6 +53,7 @@ GPU's memory and threads.
 
   scripts/setup.sh 20 aggregate gpu-node-1 registry.example.com/warpshare
   scripts/setup.sh 20 individual all registry.example.com/warpshare 0.1.0 registry-secret
+  scripts/setup.sh --print 20 aggregate | warpshare plan - --model A100-40GB --gpus 4
   scripts/setup.sh --remove all
 
 What it changes: it makes the namespace, two DaemonSets with a service account each, a role and a cluster role for one of them, and
@@ -213,8 +217,8 @@ manifest() {
 
 # Ours, and those that other nodes have from here.
 configuration() {
-        local name=$1 others
-        others=$(kubectl get nodes -l "$chosen=true" -o \
+        local name=$1 others=
+        [ -n "$print" ] || others=$(kubectl get nodes -l "$chosen=true" -o \
                 "jsonpath={range .items[*]}{.metadata.labels.${label//./\\.}}{\"\\n\"}{end}") || fail "the nodes cannot be listed"
         cat <<TEXT
 apiVersion: v1
@@ -397,7 +401,6 @@ explain_reserve() {
 
 install() {
         local node own status=0
-        local config=mps.$scope.$replicas${strict:+.strict}${largest:+.max-$largest}
         find_ours
         for node in $nodes; do
                 find_others "$node"
@@ -589,6 +592,7 @@ understand_image() {
 # ---- the command line ----
 
 dry_run=
+print=
 wait=1
 force=
 remove=
@@ -601,6 +605,7 @@ words=()
 while [ $# -gt 0 ]; do
         case $1 in
         --dry-run) dry_run=1 ;;
+        --print) print=1 ;;
         --no-wait) wait= ;;
         --force) force=1 ;;
         --remove) remove=1 ;;
@@ -629,7 +634,7 @@ done
 [[ $runtime_class =~ ^[a-z0-9.-]*$ ]] || misuse "'$runtime_class' is no name of a RuntimeClass"
 [[ $kubelet_root =~ ^(/[A-Za-z0-9._-]+)+$ ]] || misuse "'$kubelet_root' is no root of kubelet, as /var/lib/kubelet"
 [[ $timeout =~ ^[0-9]{1,6}$ ]] || misuse "timeout '$timeout': a number of seconds"
-command -v kubectl >/dev/null || fail "kubectl is not on the PATH"
+[ -n "$print" ] || command -v kubectl >/dev/null || fail "kubectl is not on the PATH"
 [ -r "$manifest" ] || fail "'$manifest' is not there: this script needs the files beside it"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -648,11 +653,11 @@ if [ -n "$remove" ]; then
         exit
 fi
 
-[ ${#words[@]} -ge 2 ] || misuse "replicas and a node, or 'all', are needed"
+[ ${#words[@]} -ge $((print ? 1 : 2)) ] || misuse "replicas and a node, or 'all', are needed"
 replicas=${words[0]}
 scope=aggregate
 at=1
-case ${words[1]} in
+case ${words[1]:-} in
 aggregate | individual)
         scope=${words[1]}
         at=2
@@ -661,8 +666,6 @@ esac
 if ! [[ $replicas =~ ^[1-9][0-9]?$ ]] || [ "$replicas" -gt $most ]; then
         misuse "replicas '$replicas': a number from 1 to $most, as many clients as one GPU can have"
 fi
-target=${words[at]:-}
-[ -n "$target" ] || misuse "a node, or 'all', is needed"
 case $scope in
 aggregate) pattern='^nvidia\.com/gpu[ =]' ;;
 individual) pattern='^nvidia\.com/gpu[0-9]+[ =]' ;;
@@ -671,6 +674,14 @@ if [ -n "$largest" ] && { ! [[ $largest =~ ^[1-9][0-9]?$ ]] || [ "$largest" -gt 
         misuse "'$largest' as the largest request: a number from 1 to $replicas"
 fi
 [ -z "$strict" ] || [ "$scope" = aggregate ] || misuse "with individual nothing is reserved: --strict is for aggregate"
+config=mps.$scope.$replicas${strict:+.strict}${largest:+.max-$largest}
+if [ -n "$print" ]; then
+        [ ${#words[@]} = "$at" ] || misuse "'${words[at]}': --print takes REPLICAS and aggregate or individual, and no node"
+        configuration "$config"
+        exit
+fi
+target=${words[at]:-}
+[ -n "$target" ] || misuse "a node, or 'all', is needed"
 understand_image "${words[@]:at+1}"
 if [ "$target" = all ]; then
         nodes=$(for present in feature.node.kubernetes.io/pci-{10de,0302_10de,0300_10de}.present nvidia.com/gpu.present "$chosen"; do

@@ -12,6 +12,7 @@
 #include "config/config.h"
 #include "base/io/loop.h"
 #include "node/config/source.h"
+#include "plan/plan.h"
 
 #define LARGE 65536 /* bytes: what is larger has pages of its own, which go back to the kernel with it */
 
@@ -27,13 +28,17 @@ static const char more_help[] =
 static bool check_one(const struct option_set *options, const struct config_text *text)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct inventory no_gpus = {.driver_version = ""}; /* so that names are checked which no node has */
         const struct config *config;
+        struct plan *plan;
         struct error err;
 
-        if (config_build_text(options, text, &arena, &config, command_warn, NULL, &err) < 0) {
+        if (config_build_text(options, text, &arena, &config, command_warn, NULL, &err) < 0 ||
+                plan_build(&plan, &arena, config, &no_gpus, command_warn, NULL, &err) < 0) {
                 fprintf(stderr, "%s\n", err.text);
                 return false;
         }
+        plan_done(plan);
         if (*config->path)
                 printf("config '%s' is valid\n", config->path);
         else

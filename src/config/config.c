@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/file.h"
 #include "base/strbuf.h"
@@ -19,6 +20,7 @@ struct reading {
         struct arena *arena;
         config_warn_fn *warn; /* NULL: warnings are dropped */
         void *warn_data;
+        const char *name;      /* of the text that is the configuration: a file, or one and a key in it */
         struct config *config; /* starts with the defaults; gets the keys that are not options */
         const char **values;   /* the options that are in the file, by position in option_table; NULL: not there */
 };
@@ -122,8 +124,8 @@ static int check_right(const struct tree *tree, const struct tree_node *node, co
 }
 
 /*
- * Reads the options that are in the file, except those that |reading->options| has set already: a wrong value does no
- * harm where it does not count.
+ * Reads the options that are in the file, except those that |reading->options|, or values of the chart, have set
+ * already: a wrong value does no harm where it does not count.
  */
 static int config_read_options(
         const struct reading *reading, const struct tree *tree, const struct tree_node *root, struct error *err)
@@ -135,7 +137,7 @@ static int config_read_options(
                 const char **value = &reading->values[i];
                 struct tree_node node;
 
-                if (!option->key || reading->options->values[i] || !find_key(tree, root, option->key, &node))
+                if (!option->key || reading->options->values[i] || *value || !find_key(tree, root, option->key, &node))
                         continue;
                 if (read_option(tree, &node, option, value, err) < 0)
                         return -1;
@@ -302,82 +304,186 @@ static const struct config config_initial = {
                 .shares = 4},
 };
 
-/* ---- a Kubernetes manifest in the place of a configuration: people have a ConfigMap, and give its file ---- */
+/* ---- a ConfigMap or the values of a chart in the place of a configuration: people have these, and give their files ---- */
 
-static const char *manifest_keys(struct arena *arena, json_t *data)
+static const struct holder {
+        const char *name;
+        const char *map;      /* the mapping of which each member is a configuration */
+        const char *fallback; /* which of them nodes without a label have */
+} holders[] = {
+        {"ConfigMap has", "data", ""},
+        {"values of the chart have", "config.map", "config.default"},
+        {"values of the GPU Operator have", "devicePlugin.config.data", "devicePlugin.config.default"},
+};
+enum { HOLDER_CONFIG_MAP, HOLDER_CHART, HOLDER_OPERATOR };
+
+static const char *holder_keys(struct arena *arena, const json_t *data)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         const char *key;
         json_t *value;
 
-        json_object_foreach(data, key, value) strbuf_printf(&text, "%s%.60s", text.size ? ", " : "", key);
+        json_object_foreach((json_t *)(uintptr_t)data, key, value)
+                strbuf_printf(&text, "%s%.60s", text.size ? ", " : "", key);
         return arena_strndup(arena, text.data, text.size < 200 ? text.size : 200);
 }
 
-/*
- * 1: |yaml| is a ConfigMap, and |ret| is the configuration in it: the one that |chosen| names, else the only one. 0: it
- * is not a manifest. -1: it has none, or several, or it is a manifest of something else.
- */
-static int manifest_open(
-        struct config_text *ret, const struct yaml *yaml, const char *chosen, struct arena *arena, struct error *err)
+/* Values of both charts have the name of a ConfigMap beside the configurations, even where both are empty. */
+static bool has_values(const struct tree *tree, const struct tree_node *root, const char *key)
 {
-        const char *kind = json_string_value(json_object_get(yaml->root, "kind"));
-        json_t *data = json_object_get(yaml->root, "data");
-        const json_t *text;
-        const char *key;
+        struct tree_node node;
 
-        if (!kind || !json_object_get(yaml->root, "apiVersion"))
-                return 0;
-        if (strcmp(kind, "ConfigMap") != 0)
-                return yaml_fail(yaml, yaml_line_of(yaml, yaml->root, "kind"), err,
-                        "kind: a manifest of a '%.60s'; a configuration is the file itself, or the ConfigMap that has it",
-                        kind);
-        if (!json_object_size(data))
-                return yaml_fail(yaml, yaml_line(yaml, yaml->root), err, "data: the ConfigMap has no configuration");
-        if (!*chosen && json_object_size(data) > 1)
-                return yaml_fail(yaml, yaml_line_of(yaml, yaml->root, "data"), err,
-                        "data: several configurations: %s; name one by --config-default", manifest_keys(arena, data));
-        key = *chosen ? chosen : json_object_iter_key(json_object_iter(data));
-        text = json_object_get(data, key);
-        if (!json_is_string(text))
-                return yaml_fail(yaml, yaml_line_of(yaml, yaml->root, "data"), err,
-                        "data: no configuration '%.60s' among: %s", key, manifest_keys(arena, data));
-        ret->text = arena_strndup(arena, json_string_value(text), json_string_length(text));
-        ret->size = strlen(ret->text);
-        ret->name = arena_printf(arena, "%.100s: %.40s", ret->name, key);
-        return 1;
+        return !tree_has(tree, root, "version") && !tree_has(tree, root, "sharing") &&
+               find_key(tree, root, key, &node) &&
+               (json_object_get(node.json, "map") || json_object_get(node.json, "name"));
 }
 
-/* ---- the file ---- */
+/* NULL: |root| is a configuration itself. The error: it is a manifest of something else. */
+static int holder_find(
+        const struct holder **ret, const struct tree *tree, const struct tree_node *root, struct error *err)
+{
+        const char *kind = json_string_value(json_object_get(root->json, "kind"));
+
+        if (kind && json_object_get(root->json, "apiVersion")) {
+                if (strcmp(kind, "ConfigMap") != 0)
+                        return yaml_fail(tree->yaml, yaml_line_of(tree->yaml, root->json, "kind"), err,
+                                "kind: a manifest of a '%.60s'; a configuration is the file itself, or the ConfigMap that has it",
+                                kind);
+                *ret = &holders[HOLDER_CONFIG_MAP];
+        } else if (has_values(tree, root, "config")) {
+                *ret = &holders[HOLDER_CHART];
+        } else if (has_values(tree, root, "devicePlugin.config")) {
+                *ret = &holders[HOLDER_OPERATOR];
+        } else {
+                *ret = NULL;
+        }
+        return 0;
+}
+
+/*
+ * The configuration that --config-default names, else that of nodes without a label: the one that the values name, the
+ * only one, or the one called "default".
+ */
+static int holder_open(struct tree_node *ret, const struct reading *reading, const struct tree *tree,
+        const struct holder *holder, const struct tree_node *root, struct error *err)
+{
+        const char *chosen = option_set_value(reading->options, "config-default");
+        struct tree_node map = *root;
+        struct tree_node node;
+
+        if (!find_key(tree, root, holder->map, &map) || !json_object_size(map.json))
+                return yaml_fail(tree->yaml, map.line, err, "%s: the %s no configuration", holder->map, holder->name);
+        if (!*chosen && *holder->fallback && find_key(tree, root, holder->fallback, &node) &&
+                tree_string(tree, &node, &chosen, err) < 0)
+                return -1;
+        if (!*chosen && json_object_size(map.json) == 1)
+                chosen = json_object_iter_key(json_object_iter((json_t *)(uintptr_t)map.json));
+        if (!*chosen && !json_object_get(map.json, "default"))
+                return tree_fail(tree, &map, err, "several configurations: %s; name one by --config-default",
+                        holder_keys(tree->arena, map.json));
+        if (!*chosen)
+                chosen = "default";
+        if (!tree_member(tree, &map, chosen, ret) || (!json_is_string(ret->json) && !json_is_object(ret->json)))
+                return tree_fail(tree, &map, err, "no configuration '%.60s' among: %s", chosen,
+                        holder_keys(tree->arena, map.json));
+        return 0;
+}
+
+/* Values of the chart that become flags of the agent, which count more than its configuration. */
+static int config_read_values(
+        const struct reading *reading, const struct tree *tree, const struct tree_node *root, struct error *err)
+{
+        for (size_t i = 0; i < option_count; i++) {
+                const char *key = option_table[i].key;
+                struct tree_node node;
+                const char *text;
+
+                if (!key || reading->options->values[i])
+                        continue;
+                key += text_starts_with(key, "flags.") ? strlen("flags.") : 0;
+                key += text_starts_with(key, "plugin.") ? strlen("plugin.") : 0;
+                if (!find_key(tree, root, key, &node))
+                        continue;
+                if (tree_string(tree, &node, &text, err) < 0)
+                        return -1;
+                if (option_check(&option_table[i], text, tree->arena, &reading->values[i], err) < 0)
+                        return tree_prefix(tree, &node, err);
+        }
+        return 0;
+}
+
+/* A file of another program: none of its keys is one of ours. NVIDIA's plugin starts with it, so a drop-in does. */
+static int refuse_foreign(
+        const struct reading *reading, const struct tree *tree, const struct tree_node *root, struct error *err)
+{
+        _cleanup_(strbuf_done) struct strbuf known = STRBUF_INIT;
+        const char *first = json_object_iter_key(json_object_iter((json_t *)(uintptr_t)root->json));
+        const char **names = ARENA_ARRAY(tree->arena, const char *, schema_file.n_keys);
+        const char *nearest;
+        const char *name;
+        json_t *value;
+
+        for (size_t i = 0; i < schema_file.n_keys; i++) {
+                names[i] = schema_file.keys[i].name;
+                strbuf_printf(&known, "%s%s", i ? ", " : "", names[i]);
+                json_object_foreach(
+                        (json_t *)(uintptr_t)root->json, name, value) if (strcasecmp(name, names[i]) == 0) return 0;
+        }
+        if (!first || reading->options->drop_in)
+                return 0;
+        nearest = text_nearest(first, names, schema_file.n_keys);
+        return tree_fail(tree, root, err,
+                "'%.60s' is an unknown key, and none is known: a configuration has some of %s%s%s%s", first, known.data,
+                nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+}
+
+static int config_read_tree(
+        struct reading *reading, const struct tree *tree, const struct tree_node *root, struct error *err)
+{
+        struct sharing_defaults defaults = {.drop_in = reading->options->drop_in};
+
+        if (refuse_foreign(reading, tree, root, err) < 0 ||
+                schema_read(tree, root, &schema_file, reading->config, err) < 0 ||
+                config_read_options(reading, tree, root, err) < 0 ||
+                check_dra(&reading->config->dra, tree, root, err) < 0)
+                return -1;
+        defaults.policy = set_value(reading, "shared-devices-allocation-policy");
+        return config_sharing_build(&reading->config->sharing, tree, root, &defaults, err);
+}
 
 static int config_read_text(struct reading *reading, const struct config_text *text, struct error *err)
 {
         _cleanup_(yaml_unloadp) struct yaml *yaml = NULL;
         const char *name = arena_printf(reading->arena, "config '%.150s'", text->name);
         struct tree tree = {.arena = reading->arena, .warn = reading->warn, .warn_data = reading->warn_data};
-        struct tree_node root = {.path = "", .fold = true};
-        struct sharing_defaults defaults = {.drop_in = reading->options->drop_in};
-        struct config_text inner = {.name = text->name};
-        int rc;
+        struct tree_node root = {.path = ""};
+        struct tree_node found;
+        struct config_text inner;
+        const struct holder *holder;
 
+        reading->name = arena_strdup(reading->arena, text->name);
         if (yaml_load(&yaml, name, text->text, text->size, tree.warn, tree.warn_data, err) < 0)
                 return -1;
         if (json_is_null(yaml->root))
                 return 0;
-        rc = manifest_open(&inner, yaml, option_set_value(reading->options, "config-default"), reading->arena, err);
-        if (rc < 0)
-                return -1;
-        if (rc > 0)
-                return config_read_text(reading, &inner, err); /* lines are counted within that text */
         tree.yaml = yaml;
         root.json = yaml->root;
         root.line = yaml_line(yaml, yaml->root);
-        if (schema_read(&tree, &root, &schema_file, reading->config, err) < 0 ||
-                config_read_options(reading, &tree, &root, err) < 0 ||
-                check_dra(&reading->config->dra, &tree, &root, err) < 0)
+        if (holder_find(&holder, &tree, &root, err) < 0)
                 return -1;
-        defaults.policy = set_value(reading, "shared-devices-allocation-policy");
-        return config_sharing_build(&reading->config->sharing, &tree, &root, &defaults, err);
+        if (holder) {
+                if (holder_open(&found, reading, &tree, holder, &root, err) < 0 ||
+                        (holder == &holders[HOLDER_CHART] && config_read_values(reading, &tree, &root, err) < 0))
+                        return -1;
+                root = found;
+        }
+        root.fold = true;
+        if (!holder || !json_is_string(root.json))
+                return config_read_tree(reading, &tree, &root, err);
+        inner.text = arena_strndup(reading->arena, json_string_value(root.json), json_string_length(root.json));
+        inner.size = strlen(inner.text);
+        inner.name = arena_printf(reading->arena, "%.100s: %.40s", text->name, root.path + strlen(holder->map) + 1);
+        return config_read_text(reading, &inner, err); /* lines are counted within that text */
 }
 
 /* Reads |text|, or the file at |path| where it is NULL; "" is an empty file. */
@@ -478,7 +584,7 @@ int config_build_text(const struct option_set *options, const struct config_text
         *config = config_initial;
         if (config_read_file(&reading, text, path, err) < 0 || store_options(&reading, err) < 0)
                 return -1;
-        config->path = arena_strdup(arena, text ? text->name : path);
+        config->path = reading.name;
         config->devices.lists_are_default = !set_value(&reading, "device-list-strategy") && !options->drop_in;
         if (!*config->driver.dev_root)
                 config->driver.dev_root = config->driver.root;

@@ -362,7 +362,8 @@ struct config_log {
 };
 
 struct config {
-        const char *path; /* of the file, "" without one; or the name of a text */
+        const char
+                *path; /* of the file, "" without one; or the name of a text, with the key in a ConfigMap or values */
         bool fail_on_init_error;
         enum mig_strategy mig_strategy;
         enum discovery_strategy discovery;

@@ -98,10 +98,16 @@ size_t allocations_capacity(const struct resource *resource, unsigned int max_pe
 size_t allocations_n_reserved(const struct resource *resource);
 bool allocations_reserved_is_much(const struct resource *resource);
 
-/* A hint for the administrator, for logs and tables. */
-#define ALLOCATIONS_LEVER                                                                                              \
-        "to reserve fewer, set a smaller maxPerRequest; to reserve none, set scope: individual, or reserve: none, "    \
-        "with which a pod may be refused"
+/*
+ * With which smaller maxPerRequest more would be advertised, and how much: at most ALLOCATIONS_WAYS, the largest first.
+ * The other ways out reserve nothing: reserve none, scope individual, and DRA.
+ */
+#define ALLOCATIONS_WAYS 2
+struct allocations_way {
+        unsigned int max_per_request;
+        size_t advertised;
+};
+size_t allocations_ways_out(const struct resource *resource, struct allocations_way ret[static ALLOCATIONS_WAYS]);
 
 /*
  * A request: decides the unit, and enters it into the ledger under |id|. |*ret| is valid until the allocations change.

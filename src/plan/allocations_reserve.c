@@ -49,6 +49,18 @@ bool allocations_reserved_is_much(const struct resource *resource)
         return allocations_n_reserved(resource) * 3 > resource->n_devices;
 }
 
+size_t allocations_ways_out(const struct resource *resource, struct allocations_way ret[static ALLOCATIONS_WAYS])
+{
+        unsigned int most = resource->max_per_request;
+        size_t count = 0;
+
+        for (; count < ALLOCATIONS_WAYS && most > 1 && allocations_n_reserved(resource) > 0; count++) {
+                most = (most + 1) / 2;
+                ret[count] = (struct allocations_way){most, allocations_safe_count(resource, most, NULL)};
+        }
+        return count;
+}
+
 struct choice {
         struct allocations *allocations;
         size_t n_units;

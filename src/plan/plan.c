@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "config/kube_name.h"
+#include "plan/allocations.h"
 #include "plan/plan_build.h"
 #include "plan/share.h"
 
@@ -215,6 +216,43 @@ static void plan_warn_memory(const struct plan_builder *builder, const struct re
         }
 }
 
+/* Warns of the first unit that cannot be shared as a whole, since the GPU is divided. */
+static void plan_warn_mig(const struct plan_builder *builder, const struct resource *resource)
+{
+        for (size_t i = 0; i < resource->n_units; i++) {
+                const struct unit *unit = &resource->units[i];
+
+                if (!unit->shared || !unit_is_divided(unit) ||
+                        (unit->replicas == 1 && resource->strategy == SHARING_TIME_SLICING))
+                        continue;
+                plan_warn(builder,
+                        "%s: '%s' shares %s as a whole, but it is in MIG mode: a container sees at most one MIG device of "
+                        "it, whatever its share; set migStrategy: mixed or single to share MIG devices, or switch MIG off",
+                        plan_entry_place(builder, unit->shared), resource->name, plan_unit_text(builder, unit));
+                return;
+        }
+}
+
+static void plan_warn_reserve(
+        const struct plan_builder *builder, const struct resource *resource, const struct shared_resource *entry)
+{
+        const size_t reserved = allocations_n_reserved(resource);
+        struct allocations_way ways[ALLOCATIONS_WAYS];
+        const size_t n_ways = allocations_ways_out(resource, ways);
+        const char *text = "";
+
+        if (!allocations_reserved_is_much(resource))
+                return;
+        for (size_t i = 0; i < n_ways; i++)
+                text = arena_printf(builder->arena, "%s%s maxPerRequest: %u it advertises %zu", text,
+                        i ? ", with" : " with", ways[i].max_per_request, ways[i].advertised);
+        plan_warn(builder,
+                "%s: '%s' reserves %zu of %zu replicas (%zu %%), so that each request for up to %u finds one unit with room:"
+                "%s; reserve: none (then a pod may be refused), scope: individual and DRA reserve none",
+                plan_entry_place(builder, entry), resource->name, reserved, resource->n_devices,
+                reserved * 100 / resource->n_devices, resource->max_per_request, text);
+}
+
 /* The resource takes the settings that its shared units have in common. */
 static int plan_settle(const struct plan_builder *builder, struct resource *resource)
 {
@@ -260,6 +298,8 @@ static int plan_settle(const struct plan_builder *builder, struct resource *reso
         plan_warn_tier(builder, resource);
         plan_warn_chunks(builder, resource);
         plan_warn_memory(builder, resource);
+        plan_warn_mig(builder, resource);
+        plan_warn_reserve(builder, resource, first);
         return 0;
 }
 
@@ -347,6 +387,11 @@ void resource_set_units(struct resource *resource, struct arena *arena, struct u
         }
         resource->by_id = (struct map)MAP_INIT;
         collect_devices(arena, resource);
+}
+
+bool unit_is_divided(const struct unit *unit)
+{
+        return unit->gpu->mig_enabled && !unit->mig;
 }
 
 size_t device_id_split(const char *id, int64_t *ret_replica)

@@ -155,6 +155,12 @@ const struct resource *plan_find(const struct plan *plan, const char *name);
 struct unit unit_make(
         struct arena *arena, const struct inventory *inventory, size_t position, const struct mig_device *mig);
 
+/*
+ * A whole GPU in MIG mode, which migStrategy none advertises as NVIDIA's plugin does: CUDA shows one of its MIG devices
+ * at most, so shares of it cannot have what they say.
+ */
+bool unit_is_divided(const struct unit *unit);
+
 /* The unit of |resource| with this UUID, or NULL. */
 const struct unit *resource_find_unit(const struct resource *resource, const char *uuid);
 

@@ -11,6 +11,7 @@
 #include "plan/plan.h"
 
 #define PLAN_GPU_RESOURCE "nvidia.com/gpu"
+#define PLAN_MIG_RESOURCE "nvidia.com/mig-" /* before the profile */
 
 struct plan_builder {
         struct arena *arena;

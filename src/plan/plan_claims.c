@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/strbuf.h"
 #include "base/text.h"
 #include "config/kube_name.h"
 #include "plan/capability.h"
@@ -171,26 +172,6 @@ static bool is_here(const struct plan_builder *builder, const char *name)
         return false;
 }
 
-/*
- * One configuration file serves many nodes, so a name that this node lacks is not an error; but "nvidia.com/gpu.shared"
- * is the name that renameByDefault makes of "nvidia.com/gpu".
- */
-static void warn_of_suffix(const struct plan_builder *builder, const struct shared_resource *entry)
-{
-        const size_t length = strlen(entry->name);
-        const char *base;
-
-        if (length <= strlen(RESOURCE_NAME_SHARED) ||
-                strcmp(entry->name + length - strlen(RESOURCE_NAME_SHARED), RESOURCE_NAME_SHARED) != 0)
-                return;
-        base = arena_strndup(builder->arena, entry->name, length - strlen(RESOURCE_NAME_SHARED));
-        if (is_here(builder, base))
-                plan_warn(builder,
-                        "%s: shares nothing: this node has no '%s'; to share '%s', name that (renameByDefault appends '" RESOURCE_NAME_SHARED
-                        "')",
-                        plan_entry_place(builder, entry), entry->name, base);
-}
-
 static int claim_by(const struct plan_builder *builder, const struct shared_resource *entry)
 {
         if (check_not_for_dra(builder, entry) < 0)
@@ -198,10 +179,8 @@ static int claim_by(const struct plan_builder *builder, const struct shared_reso
         if (builder->n_for_dra > 0 && builder->n_for_dra == builder->inventory->n_gpus)
                 plan_warn(builder, "%s: shares nothing, since all GPUs of this node belong to DRA: dra.devices",
                         plan_entry_place(builder, entry));
-        if (!is_here(builder, entry->name)) {
-                warn_of_suffix(builder, entry);
-                return 0;
-        }
+        if (!is_here(builder, entry->name))
+                return 0; /* warn_of_names() reports it */
         switch (entry->devices.kind) {
         case SELECT_LIST:
                 return claim_list(builder, entry);
@@ -211,6 +190,136 @@ static int claim_by(const struct plan_builder *builder, const struct shared_reso
                 break;
         }
         return claim_all(builder, entry);
+}
+
+/* ---- names that mean nothing ---- */
+
+static bool is_pattern_name(const struct resource_pattern *patterns, size_t n_patterns, const char *name)
+{
+        for (size_t i = 0; i < n_patterns; i++)
+                if (strcmp(patterns[i].name, name) == 0)
+                        return true;
+        return false;
+}
+
+/* Whether a node can have the resource |name|: that of GPUs, of a MIG profile, or one of the configuration's patterns. */
+static bool name_is_possible(const struct plan_builder *builder, const char *name)
+{
+        const struct config_patterns *patterns = &builder->config->patterns;
+        int length = 0;
+
+        if (strcmp(name, PLAN_GPU_RESOURCE) == 0 || is_pattern_name(patterns->gpu, patterns->n_gpu, name) ||
+                is_pattern_name(patterns->mig, patterns->n_mig, name))
+                return true;
+        sscanf(name, PLAN_MIG_RESOURCE "%*2[0-9]g.%*4[0-9]gb%n", &length);
+        return length > 0 && (!name[length] || name[length] == '.' || name[length] == '-');
+}
+
+/* ", did you mean 'nvidia.com/gpu'?", of the names that this node has and those of patterns; or "". */
+static const char *suggest_name(const struct plan_builder *builder, const char *name)
+{
+        const struct config_patterns *patterns = &builder->config->patterns;
+        const size_t prefix = strlen(RESOURCE_NAME_PREFIX);
+        const char **candidates =
+                ARENA_ARRAY(builder->arena, const char *, builder->n_units + patterns->n_gpu + patterns->n_mig + 1);
+        const char *nearest;
+        size_t count = 0;
+
+        for (size_t i = 0; i < builder->n_units; i++)
+                candidates[count++] = builder->units[i].base_name + prefix;
+        for (size_t i = 0; i < patterns->n_gpu; i++)
+                candidates[count++] = patterns->gpu[i].name + prefix;
+        for (size_t i = 0; i < patterns->n_mig; i++)
+                candidates[count++] = patterns->mig[i].name + prefix;
+        if (builder->n_units == 0)
+                candidates[count++] = &PLAN_GPU_RESOURCE[prefix];
+        nearest = text_nearest(name + prefix, candidates, count);
+        return nearest ? arena_printf(builder->arena, ", did you mean '" RESOURCE_NAME_PREFIX "%s'?", nearest) : "";
+}
+
+/* "nvidia.com/gpu, nvidia.com/mig-1g.10gb". */
+static const char *list_unit_names(const struct plan_builder *builder)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+
+        for (size_t i = 0; i < builder->n_units; i++) {
+                const char *name = builder->units[i].base_name;
+                size_t j = 0;
+
+                while (strcmp(builder->units[j].base_name, name) != 0)
+                        j++;
+                if (j == i)
+                        strbuf_printf(&text, "%s%s", text.size ? ", " : "", name);
+        }
+        return arena_strdup(builder->arena, text.data);
+}
+
+/* "nvidia.com/gpu" of "nvidia.com/gpu.shared", the name that renameByDefault makes of it; NULL: not such a name. */
+static const char *without_suffix(const struct plan_builder *builder, const char *name)
+{
+        const size_t length = strlen(name);
+        const size_t suffix = strlen(RESOURCE_NAME_SHARED);
+
+        if (length <= suffix || strcmp(name + length - suffix, RESOURCE_NAME_SHARED) != 0)
+                return NULL;
+        return arena_strndup(builder->arena, name, length - suffix);
+}
+
+/* Warns if no node can have the name of |entry|. */
+static bool warn_of_nonsense(const struct plan_builder *builder, const struct shared_resource *entry)
+{
+        const char *base = without_suffix(builder, entry->name);
+
+        if (base && (is_here(builder, base) || strcmp(base, PLAN_GPU_RESOURCE) == 0)) {
+                plan_warn(builder,
+                        "%s: shares nothing: '%s' is the name that renameByDefault gives to '%s': name that one to share it",
+                        plan_entry_place(builder, entry), entry->name, base);
+                return true;
+        }
+        if (name_is_possible(builder, entry->name))
+                return false;
+        plan_warn(builder, "%s: shares nothing: no GPU and no MIG device has the name '%s'%s%s%s",
+                plan_entry_place(builder, entry), entry->name, suggest_name(builder, entry->name),
+                builder->n_units ? "; this node has " : "",
+                builder->n_units
+                        ? list_unit_names(builder)
+                        : "; GPUs are " PLAN_GPU_RESOURCE ", MIG devices " PLAN_MIG_RESOURCE
+                          "1g.10gb and the like with migStrategy: mixed, unless patterns below resources name them");
+        return true;
+}
+
+/*
+ * One configuration file serves many nodes, so names of other nodes are not an error, as with NVIDIA's plugin, and all
+ * of them are one warning.
+ */
+static void warn_of_names(const struct plan_builder *builder)
+{
+        const struct sharing_section *sections[N_SECTIONS] = {
+                builder->config->sharing.mps, builder->config->sharing.time_slicing};
+        _cleanup_(strbuf_done) struct strbuf others = STRBUF_INIT;
+        const struct shared_resource *first = NULL;
+        bool needs_mixed;
+
+        for (size_t s = 0; s < N_SECTIONS; s++)
+                for (size_t i = 0; sections[s] && i < sections[s]->n_resources; i++) {
+                        const struct shared_resource *entry = &sections[s]->resources[i];
+
+                        if (is_here(builder, entry->name) || warn_of_nonsense(builder, entry))
+                                continue;
+                        if (first)
+                                strbuf_printf(&others, ", and no '%s'", entry->name);
+                        else
+                                first = entry;
+                }
+        if (!first || builder->n_units == 0)
+                return; /* why a node has no unit at all is reported elsewhere */
+        needs_mixed =
+                text_starts_with(first->name, PLAN_MIG_RESOURCE) && builder->config->mig_strategy != MIG_STRATEGY_MIXED;
+        plan_warn(builder, "%s: shares nothing here: this node has no '%s'%s, only %s%s%s%s",
+                plan_entry_place(builder, first), first->name, others.data, list_unit_names(builder),
+                suggest_name(builder, first->name),
+                needs_mixed ? "; MIG devices have such names with migStrategy: mixed, and it is " : "",
+                needs_mixed ? mig_strategy_name(builder->config->mig_strategy) : "");
 }
 
 static int check_clients(const struct plan_builder *builder)
@@ -249,6 +358,7 @@ int plan_claim_units(const struct plan_builder *builder)
                                 if ((int)entry->devices.kind == order[o] && claim_by(builder, entry) < 0)
                                         return -1;
                         }
+        warn_of_names(builder);
         return check_clients(builder);
 }
 

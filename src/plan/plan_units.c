@@ -6,8 +6,6 @@
 #include "plan/plan_build.h"
 #include "plan/share.h"
 
-#define MIG_RESOURCE_PREFIX RESOURCE_NAME_PREFIX "mig-"
-
 /* ---- names ---- */
 
 bool plan_pattern_matches(const char *pattern, const char *text)
@@ -70,7 +68,7 @@ static int plan_name_profile(
                         mig->profile_failure ? ": " : "", mig->profile_failure ? mig->profile_failure : "");
         if (has_some_slices(profile))
                 return error_set(err, ERROR_UNSUPPORTED, "it does not have all compute slices of its GPU instance");
-        name = arena_printf(builder->arena, MIG_RESOURCE_PREFIX "%s", mig_profile_dotted(builder->arena, profile));
+        name = arena_printf(builder->arena, PLAN_MIG_RESOURCE "%s", mig_profile_dotted(builder->arena, profile));
         return resource_name_check(name, builder->arena, ret, err);
 }
 
@@ -283,7 +281,7 @@ int plan_find_units(struct plan_builder *builder)
                 else if (!inventory->gpus[i].is_withdrawn)
                         plan_add_gpu(builder, i);
         }
-        if (builder->config->dra.enabled)
+        if (builder->config->dra.enabled && inventory->n_gpus > 0)
                 warn_of_absent_for_dra(builder);
         drop_twins(builder);
         return strategy == MIG_STRATEGY_SINGLE ? check_single(builder) : 0;

@@ -66,6 +66,23 @@ def test_a_key_that_is_not_known_is_warned_about_with_the_nearest_one(node):
     node.agent.wait_log(r'warn  config .*line \d+: sharing.mps.provisionning.*did you mean .?provisioning')
 
 
+def test_a_name_that_shares_nothing_is_warned_about_and_the_gpus_are_served(node):
+    """One file is made for many nodes, so it is never refused for a name, as with NVIDIA's plugin."""
+    config = sharing('timeSlicing', 20)
+    config['sharing']['timeSlicing']['resources'][0]['name'] = 'nvidia.com/gqu'
+    node.start_all(config)
+    node.agent.wait_log(r"warn  config .*line \d+: sharing.timeSlicing.resources\[0\]: shares nothing: .*did you mean .?nvidia.com/gpu")
+    node.wait_counts(4)
+
+
+def test_a_file_of_another_program_leaves_the_configuration_in_force(node):
+    node.start_all(sharing('timeSlicing', 20))
+    node.wait_counts(80)
+    node._write(node.config_path, 'nvidia: {deviceSplitCount: 10}\n')
+    node.agent.wait_log(r"error .*'nvidia' is an unknown key, and none is known")
+    node.wait_counts(80)
+
+
 def test_more_mps_clients_than_the_gpu_can_have_end_the_agent(node):
     node.config(sharing('mps', 49))
     agent = node.start()

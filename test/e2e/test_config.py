@@ -17,9 +17,9 @@ health: {xids: {94: ignore}}
 """
 
 
-def agent(*arguments, **environment):
+def agent(*arguments, command='agent', **environment):
     clean = {name: value for name, value in os.environ.items() if name in ('PATH', 'ASAN_OPTIONS', 'UBSAN_OPTIONS')}
-    done = subprocess.run([WARPSHARE, 'agent', *arguments], capture_output=True, text=True, timeout=30, check=False,
+    done = subprocess.run([WARPSHARE, command, *arguments], capture_output=True, text=True, timeout=30, check=False,
                           stdin=subprocess.DEVNULL, env={**clean, **environment})
     assert not REPORT.search(done.stderr), done.stderr
     return done
@@ -79,13 +79,20 @@ def test_flags_and_variables_count_in_a_check(tmp_path):
     assert check(tmp_path, 'flags: {migStrategy: wrong}\n', MIG_STRATEGY='mixed')[0] == 0
 
 
+def test_a_check_warns_of_names_that_no_node_has(tmp_path):
+    status, said = check(tmp_path, 'sharing: {timeSlicing: {resources: [{name: gqu, replicas: 4}, {name: mig-2g.10gb, replicas: 2}]}}\n')
+    assert status == 0 and "config 'FILE' is valid" in said
+    assert said.count('shares nothing') == 1
+    assert "timeSlicing.resources[0]: shares nothing: no GPU and no MIG device has the name 'nvidia.com/gqu', did you mean" in said
+
+
 MANIFEST = 'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: configs}\ndata:\n%s'
 FOUR = '  four: |\n    version: v1\n    sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}\n'
 WRONG = '  wrong: |\n    version: v1\n    sharing: 5\n'
 
 
 @pytest.mark.parametrize('data, arguments, status, words', [
-    (FOUR, [], 0, "config 'FILE' is valid"),
+    (FOUR, [], 0, "config 'FILE: four' is valid"),
     (WRONG, [], 1, "config 'FILE: wrong' line 2: sharing"),
     (FOUR + WRONG, ['--config-default=four'], 0, 'is valid'),
     (FOUR + WRONG, ['--config-default=wrong'], 1, "config 'FILE: wrong' line 2: sharing"),
@@ -97,6 +104,67 @@ WRONG = '  wrong: |\n    version: v1\n    sharing: 5\n'
 def test_the_manifest_of_a_configmap_stands_for_its_configuration(tmp_path, data, arguments, status, words):
     found, said = check(tmp_path, MANIFEST % data, *arguments)
     assert found == status and words in said, said
+
+
+VALUES = 'image: {repository: here}\nresources: {requests: {cpu: 10m}}\nmigStrategy: single\nconfig:\n  name: ""\n'
+OPERATORS = 'devicePlugin:\n  config:\n    name: configs\n'
+TABLES = '  map:\n    a:\n      version: v1\n    b:\n      sharing: 5\n'
+
+
+@pytest.mark.parametrize('text, arguments, status, words', [
+    (VALUES + '  map:\n  ' + FOUR.replace('\n    ', '\n      '), [], 0, "config 'FILE: four' is valid"),
+    (VALUES + '  map:\n  ' + WRONG.replace('\n    ', '\n      '), [], 1, "config 'FILE: wrong' line 2: sharing"),
+    (VALUES + TABLES, ['--config-default=a'], 0, "config 'FILE' is valid"),
+    (VALUES + '  map:\n    five: "sharing: {timeSlicing: {resources: [{name: gqu, replicas: 5}]}}"\n', [], 0,
+     "config 'FILE: five' line 1: sharing.timeSlicing.resources[0]: shares nothing"),
+    (VALUES + TABLES, ['--config-default=b'], 1, "config 'FILE' line 10: config.map.b.sharing: 5, must be a mapping"),
+    (VALUES + TABLES, [], 1, 'line 6: config.map: several configurations: a, b; name one by --config-default'),
+    (VALUES + '  default: b\n' + TABLES, [], 1, 'config.map.b.sharing: 5'),
+    (VALUES + TABLES.replace('b:', 'default:'), [], 1, 'config.map.default.sharing: 5'),
+    (VALUES + TABLES.replace('b:', 'default:'), ['--config-default=a'], 0, 'is valid'),
+    (VALUES + '  default: c\n' + TABLES, [], 1, "config.map: no configuration 'c' among: a, b"),
+    (VALUES + '  map: {}\n', [], 1, "config 'FILE' line 6: config.map: the values of the chart have no configuration"),
+    (VALUES, [], 1, 'config.map: the values of the chart have no configuration'),
+    (VALUES.replace('single', 'both') + TABLES, ['--config-default=a'], 1, "migStrategy: 'both' is not a known value, use none, single or mixed"),
+    (VALUES.replace('single', 'both') + TABLES, ['--config-default=a', '--mig-strategy=mixed'], 0, 'is valid'),
+    (OPERATORS + '    data:\n    ' + WRONG.replace('\n    ', '\n        '), [], 1, "config 'FILE: wrong' line 2: sharing"),
+    (OPERATORS, [], 1, 'devicePlugin.config.data: the values of the GPU Operator have no configuration'),
+    ('version: v1\nconfig: {map: {}}\n', [], 0, 'config: unknown key, ignored'),  # as NVIDIA's plugin, which looks at no such key
+])
+def test_the_values_of_a_chart_stand_for_their_configuration(tmp_path, text, arguments, status, words):
+    found, said = check(tmp_path, text, *arguments)
+    assert found == status and words in said, said
+
+
+def test_the_charts_values_have_no_configuration_until_one_is_set(tmp_path):
+    with open(os.path.join(os.environ['WARPSHARE_SOURCE'], 'deploy/helm/warpshare/values.yaml'), encoding='utf-8') as file:
+        values = file.read()
+    status, said = check(tmp_path, values)
+    assert status == 1 and 'config.map: the values of the chart have no configuration' in said
+
+
+HAMI = 'nvidia:\n  resourceCountName: nvidia.com/gpu\n  deviceSplitCount: 10\n'
+
+
+@pytest.mark.parametrize('text, words', [
+    (HAMI, "line 1: 'nvidia' is an unknown key, and none is known: a configuration has some of version, flags, resources, sharing"),
+    (MANIFEST % '  device-config.yaml: |\n    ' + HAMI.replace('\n', '\n    '), "config 'FILE: device-config.yaml' line 1: 'nvidia'"),
+    ('{"nodeconfig": [{"name": "n", "devicesplitcount": 10}]}', "'nodeconfig' is an unknown key"),
+    ('sharin: {timeSlicing: {}}\n', "'sharin' is an unknown key, and none is known: a configuration has some of version, flags"),
+    ('sharin: {timeSlicing: {}}\n', "did you mean 'sharing'?"),
+])
+def test_a_file_without_any_known_key_is_refused(tmp_path, text, words):
+    status, said = check(tmp_path, text)
+    assert status == 1 and words in said, said
+    # NVIDIA's plugin starts with whatever it does not know.
+    path = tmp_path / 'config.yaml'
+    done = agent('--check', '--config-file', str(path), command='nvidia-device-plugin')
+    assert done.returncode == 0 and 'unknown key, ignored' in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize('text', ['', '{}', 'version: v1', 'Version: v1\nother: 1', 'FLAGS: {}', 'sharing:\nother: 1'])
+def test_a_file_with_one_known_key_or_none_at_all_is_a_configuration(tmp_path, text):
+    assert check(tmp_path, text)[0] == 0
 
 
 @pytest.mark.parametrize('environment', [{}, {'MIG_STRATEGY': 'wrong', 'CONFIG_FILE': '/nonexistent'}])

@@ -302,6 +302,22 @@ def test_a_plan_that_does_not_hold_on_these_gpus_is_wrong(site):
     expect(site, 'plan', '200')
 
 
+def test_names_that_share_nothing_are_noted_with_what_the_node_has(site):
+    content = sharing('mps', 4)
+    content['sharing']['mps']['resources'] += [{'name': 'nvidia.com/gqu', 'replicas': 4}, {'name': 'nvidia.com/mig-2g.10gb', 'replicas': 2}]
+    site.config(content)
+    expect(site, 'plan', "no GPU and no MIG device has the name 'nvidia.com/gqu', did you mean 'nvidia.com/gpu'?; this node has nvidia.com/gpu",
+           verdict='note')
+    expect(site, 'plan', "this node has no 'nvidia.com/mig-2g.10gb', only nvidia.com/gpu", verdict='note')
+
+
+def test_a_reserve_above_a_third_is_noted_with_the_ways_out(site):
+    site.scenario([{'model': 'H100-80GB', 'count': 8}])
+    site.config(sharing('mps', 10, provisioning='weighted'))
+    expect(site, 'plan', "'nvidia.com/gpu' reserves 28 of 80 replicas (35 %), so that each request for up to 5 finds one unit with room: "
+           'with maxPerRequest: 3 it advertises 66', verdict='note', alone=False)
+
+
 def test_two_ways_of_sharing_on_one_node_are_noted(site):
     content = sharing('mps', 4)
     content['sharing']['mps']['resources'][0]['devices'] = ['0']

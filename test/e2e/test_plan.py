@@ -12,9 +12,9 @@ from node import GPU, REPORT, SIMULATOR, WARPSHARE, sharing, v100s
 SOURCE = os.environ['WARPSHARE_SOURCE']
 
 
-def plan(*arguments, **environment):
+def plan(*arguments, stdin='', **environment):
     done = subprocess.run([WARPSHARE, 'plan', *arguments], capture_output=True, text=True, timeout=60, check=False,
-                          stdin=subprocess.DEVNULL, env={**os.environ, **environment})
+                          input=stdin, env={**os.environ, **environment})
     assert not REPORT.search(done.stderr), done.stderr
     return done
 
@@ -104,6 +104,40 @@ def test_the_guarantee_keeps_replicas_back(config):
     assert re.search(r'^ +more than 4 .*refused by maxPerRequest$', done.stdout, re.M)
 
 
+def test_a_reserve_above_a_third_is_a_warning_with_the_ways_out(config):
+    """Each number of the table is what the plan says when that way is taken."""
+    file = config(sharing('mps', 10, provisioning='weighted'))
+    done = simulate(file, '--model', 'H100-80GB', '--gpus', '8')
+    assert '\nnvidia.com/gpu: 52\n  of 80 replicas' in done.stdout and '28 (35 %) are reserved' in done.stdout
+    rows = dict(re.findall(r'^    (\S.*?)  +(\d+|all)(?:  .*)?$', done.stdout, re.M))
+    assert rows == {'maxPerRequest: 3': '66', 'maxPerRequest: 2': '73', 'reserve: none': '80', 'scope: individual': '80', 'DRA (--dra)': 'all'}
+    for row, advertised in rows.items():
+        key, _, value = row.partition(': ')
+        if value:
+            more = {key: int(value) if value.isdigit() else value}
+            told = plan_json(config(sharing('mps', 10, provisioning='weighted', **more)), '--model', 'H100-80GB', '--gpus', '8')
+            assert sum(one['advertised'] for one in told['resources']) == int(advertised), row
+            assert not told['warnings'], row
+    warning, = re.findall(r'^warning: (.*)$', done.stdout, re.M)
+    assert ("'nvidia.com/gpu' reserves 28 of 80 replicas (35 %), so that each request for up to 5 finds one unit with room: "
+            'with maxPerRequest: 3 it advertises 66, with maxPerRequest: 2 it advertises 73; reserve: none') in warning
+
+
+def test_a_gpu_in_mig_mode_is_promised_no_shares(tmp_path, config):
+    """Under migStrategy none it is advertised as a whole, as by NVIDIA's plugin; but a container sees one MIG device of it."""
+    scenario = tmp_path / 'node.yaml'
+    scenario.write_text('gpus: [{model: A100-40GB}, {model: A100-40GB, mig: {devices: [{profile: 3g.20gb}]}}]\n')
+    for strategy in 'mps', 'timeSlicing':
+        arguments = config(sharing(strategy, 4)), '--scenario', str(scenario)
+        whole, divided = plan_json(*arguments)['resources'][0]['units']
+        assert whole['shares'] and not divided['shares']
+        warning, = plan_json(*arguments)['warnings']
+        assert 'shares GPU 1 (%s) as a whole, but it is in MIG mode' % divided['uuid'] in warning
+        assert plan_json(*arguments, '--mig-strategy', 'mixed')['warnings'] == []
+    table = simulate(config(sharing('mps', 4)), '--scenario', str(scenario)).stdout
+    assert re.search(r'^  1 +any +- +- +at most one MIG device of it', table, re.M), table
+
+
 def test_uniform_shares_take_one_replica_a_container(config):
     done = simulate(config(sharing('mps', 10)), '--model', 'T4')
     assert re.search(r'^ +more than 1 .*refused by failRequestsGreaterThanOne$', done.stdout, re.M)
@@ -163,6 +197,25 @@ def test_a_wrong_config_is_refused_with_the_agents_words(config, node):
     assert "'v2' is not a known version, use v1" in done.stderr
 
 
+def test_names_that_mean_nothing_are_warned_about(config):
+    for name, words in (('gqu', "no GPU and no MIG device has the name 'nvidia.com/gqu', did you mean 'nvidia.com/gpu'?"),
+                        ('mig-2g.10gb', "this node has no 'nvidia.com/mig-2g.10gb', only nvidia.com/gpu; MIG devices have such names")):
+        content = sharing('timeSlicing', 3)
+        content['sharing']['timeSlicing']['resources'][0]['name'] = name
+        done = simulate(config(content), '--model', 'A100-40GB')
+        assert done.returncode == 0 and '\nnvidia.com/gpu: 1\n' in done.stdout
+        assert re.search('^warning: .*shares nothing.*%s' % re.escape(words), done.stdout, re.M), done.stdout
+
+
+def test_the_warning_that_explains_an_error_is_printed_before_it(tmp_path):
+    """A misspelt key: without its warning, "replicas is missing" would be all that is said of 'replica'."""
+    done = simulate('-', '--model', 'T4', stdin='{version: v1, sharing: {mps: {resources: [{name: gpu, replica: 4}]}}}')
+    assert done.returncode == 1 and not done.stdout
+    warning, error = done.stderr.splitlines()
+    assert warning.startswith('warning: ') and "resources[0].replica: unknown key, ignored; did you mean 'replicas'?" in warning
+    assert 'resources[0]: replicas is missing' in error
+
+
 def test_a_plan_that_does_not_hold_on_these_gpus_is_refused(config):
     done = simulate(config(sharing('mps', 200)), '--model', 'H200')
     assert done.returncode == 1 and not done.stdout
@@ -197,7 +250,29 @@ def test_the_examples_of_the_help_work(tmp_path):
                        env={**os.environ, 'SIMULATOR': SIMULATOR})
 
 
+def test_a_file_is_a_word_or_follows_f_or_is_standard_input(tmp_path):
+    """As people type it: 'plan FILE', 'plan -' and 'plan -f FILE', wherever the other options are."""
+    file = tmp_path / 'gpus.yaml'
+    file.write_text('{version: v1, sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 3}]}}}')
+    for words in ([str(file)], ['-f', str(file)], ['--filename', str(file)], ['-'], ['-f', '-'], ['--config-file=-']):
+        for around in ([*words, '--model', 'T4'], ['--model', 'T4', *words]):
+            with open(file, encoding='utf-8') as content:
+                done = subprocess.run([WARPSHARE, 'plan', '--nvml-library', SIMULATOR, *around], capture_output=True, text=True,
+                                      timeout=60, check=False, stdin=content, env={**os.environ, 'CONFIG_FILE': '/nonexistent'})
+            assert done.returncode == 0 and '\nnvidia.com/gpu: 3\n' in done.stdout, (words, done.stderr)
+            assert done.stdout.split('\n')[0].endswith(", config '%s'" % ('-' if '-' in words[-1][-1] else file))
+
+
+def test_standard_input_is_named_in_what_is_wrong_with_it():
+    done = plan('-', '--model', 'T4', '--nvml-library', SIMULATOR, stdin='{version: v2}')
+    assert done.returncode == 1 and "config '-' line 1: version: 'v2' is not a known version" in done.stderr
+
+
 @pytest.mark.parametrize('arguments, text', [
+    (('a.yaml', 'b.yaml'), "unexpected argument 'b.yaml'"),
+    (('a.yaml', '-f', 'b.yaml'), "'a.yaml' and 'b.yaml': only one file can be planned"),
+    (('-f', 'b.yaml', '--config-file', 'c.yaml'), "'b.yaml' and 'c.yaml': only one file can be planned"),
+    (('a.yaml', '--config-file', 'c.yaml'), "'a.yaml' and 'c.yaml': only one file can be planned"),
     (('--modle', 'T4'), "unknown flag '--modle'; did you mean '--model'?"),
     (('--model', 'H2'), "model: 'H2' is not known, did you mean 'H200'?; --help lists all"),
     (('--model', 'H100'), "model: 'H100' is not known, did you mean 'H100-80GB'?; --help lists all"),
@@ -329,7 +404,7 @@ OTHER_NAMES = {'flags': {'migStrategy': 'mixed'}, 'resources': {kind: [{'pattern
     (slices(MANY, flags={'renameByDefault': True}), DISPLAY, {GPU: 16384}, 'flags.renameByDefault: unknown key, ignored'),
     (slices({'name': GPU + '.shared', 'replicas': 4}, {'name': 'nvidia.com/mig-1g.5gb', 'replicas': 4}, flags={'migStrategy': 'mixed'}), DIVIDED,
      {GPU: 1, 'nvidia.com/mig-3g.20gb': 1, 'nvidia.com/mig-2g.10gb': 1, 'nvidia.com/mig-1g.5gb': 8},
-     "this node has no 'nvidia.com/gpu.shared'; to share 'nvidia.com/gpu', name that"),
+     "'nvidia.com/gpu.shared' is the name that renameByDefault gives to 'nvidia.com/gpu': name that one"),
     ({'version': 'v1', **OTHER_NAMES}, DIVIDED, {GPU: 5}, ''),
     ({'version': 'v1', 'sharing': {'timeSlicing': {}}}, DISPLAY, None, 'sharing.timeSlicing: resources is missing'),
 ], ids=['only the version', 'one replica', 'many replicas', 'too many replicas', 'a key in the wrong place', 'names of nothing',

@@ -27,6 +27,32 @@ def told(program, values):
     return text[text.index('config.map.'):].strip().split('\n')
 
 
+def planned(text):
+    """How many replicas the plan of a file has for eight GPUs, by resource."""
+    done = subprocess.run([os.environ['WARPSHARE'], 'plan', '-', '--model', 'H100-80GB', '--gpus', '8', '--output', 'json'],
+                          input=text, capture_output=True, text=True, check=True)
+    return {one['name']: one['advertised'] for one in json.loads(done.stdout)['resources']}
+
+
+@pytest.mark.parametrize('words, keys, advertised', [
+    (['10'], {'reserve': 'none'}, 80),
+    (['--max-per-request', '3', '10'], {'reserve': 'none', 'maxPerRequest': 3}, 80),
+    (['--strict', '10'], {}, 52),
+    (['--strict', '10'], {'reserve': 'strict'}, 52),
+    (['--strict', '--max-per-request', '3', '10'], {'maxPerRequest': 3}, 66),
+    (['10', 'individual'], {'scope': 'individual'}, 10),
+])
+def test_setup_chart_and_plan_have_one_number_for_one_wish(program, words, keys, advertised):
+    """docs/choosing.md has these: the words for scripts/setup.sh, the keys for config.map, and the number for eight GPUs."""
+    configuration = {'version': 'v1', 'sharing': {'mps': {'provisioning': 'weighted', **keys, 'resources': [{'name': 'nvidia.com/gpu', 'replicas': 10}]}}}
+    values = {'config': {'map': {'default': configuration}}}
+    setup = subprocess.run([os.path.join(os.environ['WARPSHARE_SOURCE'], 'scripts/setup.sh'), '--print', *words],
+                           capture_output=True, text=True, check=True).stdout
+    rendered = chart.render(program, values).one('ConfigMap', 'warpshare-configs')
+    found = [planned(text) for text in (setup, yaml.safe_dump(values), yaml.safe_dump(rendered), yaml.safe_dump(configuration))]
+    assert all(one == found[0] for one in found) and set(found[0].values()) == {advertised}, found
+
+
 def test_the_schema_is_the_programs():
     printed = subprocess.run([os.environ['WARPSHARE'], 'agent', '--print-schema'], capture_output=True, text=True, check=True).stdout
     assert SCHEMA == printed, 'run: make manifests'
@@ -78,6 +104,29 @@ def test_what_the_schema_refuses_is_refused_by_the_key(program, text, lines):
     assert len(found) == len(lines), found
     for line in lines:
         assert any(one.startswith(f'config.map.a{line}') for one in found), found
+
+
+@pytest.mark.parametrize('form', [str, table])
+@pytest.mark.parametrize('text, refused', [
+    (MPS.replace('nvidia.com/gpu', 'nvidia.com/gqu') + '}}', ['sharing.mps.resources[0].name: no GPU and no MIG device has the name nvidia.com/gqu: GPUs are ']),
+    ('sharing: {timeSlicing: {resources: [{name: gpu, replicas: 2}, {name: mig-1g.5g, replicas: 2}]}}', [
+        'sharing.timeSlicing.resources[1].name: no GPU and no MIG device has the name nvidia.com/mig-1g.5g:']),
+    ('sharing: {mps: {resources: [{name: a, replicas: 2}]}, timeSlicing: {resources: [{name: b, replicas: 2}]}}', [
+        'sharing.mps.resources[0].name: no GPU', 'sharing.timeSlicing.resources[0].name: no GPU']),
+    ('sharing: {mps: {resources: [{name: mig-2g.10gb, replicas: 2}, {name: nvidia.com/mig-1g.10gb.me, replicas: 2}]}}', []),
+    ('{sharing: {mps: {resources: [{name: nvidia.com/big, replicas: 2}]}}, resources: {gpus: [{pattern: "*", name: big}]}}', []),
+    ('{sharing: {mps: {resources: [{name: small, replicas: 2}]}}, resources: {mig: [{pattern: "*", name: nvidia.com/small}]}}', []),
+    ('sharing:', []),
+])
+def test_a_name_that_no_node_can_have_is_refused(program, form, text, refused):
+    values = {'config': {'map': {'a': form(text)}}}
+    if refused:
+        found = told(program, values)
+        assert len(found) == len(refused) + 1, found
+        for line, expected in zip(found, refused):
+            assert line.startswith(f'config.map.a.{expected}'), line
+        values['config']['check'] = False
+    assert chart.render(program, values).objects
 
 
 def test_a_table_is_judged_like_a_text_and_nothing_is_when_that_is_said(program):

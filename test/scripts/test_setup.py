@@ -18,6 +18,14 @@ def mps(cluster, name):
 
 # ---- what is made ----
 
+def test_what_is_made_can_be_printed_before_without_a_cluster(cluster, setup):
+    """So that plan can read it (test/helm/test_config.py)."""
+    printed = yaml.safe_load(well(setup('--print', '--strict', '20')))
+    assert cluster.commands == []
+    well(setup('--strict', '20', NODE, REPO))
+    assert cluster.get('ConfigMap', 'warpshare-setup')['data'] == printed['data']
+
+
 def test_aggregate_counts_all_replicas_of_the_node(cluster, setup):
     out = well(setup('20', 'aggregate', NODE, REPO))
     assert out.splitlines()[-2] == 'gpu-node-1: nvidia.com/gpu=80'
@@ -226,6 +234,7 @@ def test_a_namespace_that_was_there_is_used_and_not_changed(cluster, setup):
     (('--max-per-request',), '--max-per-request needs a value'),
     (('--strict', '20', 'individual', NODE, REPO), 'with individual nothing is reserved: --strict is for aggregate'),
     (('--strict', '--remove', NODE), '--strict and --max-per-request go with REPLICAS'),
+    (('--print', '20', 'aggregate', NODE), f"'{NODE}': --print takes REPLICAS and aggregate or individual, and no node"),
     (('20', NODE, REPO, 'v1', 'A_b'), "'A_b' is no name of a secret"),
     (('20', NODE, REPO, 'v1', 's', 'x'), "'x' is one word too many"),
     (('20', NODE, 'nvcr.io/nvidia/k8s-device-plugin'), "is NVIDIA's program"),

@@ -196,7 +196,7 @@ enum word_use { WORD_FLAG, WORD_TAKEN, WORD_PASSED, WORD_LAST, WORD_WRONG };
  */
 static enum word_use use_word(const struct command *command, const char *word, int position, size_t n_words)
 {
-        const size_t dashes = strspn(word, "-");
+        const size_t dashes = strcmp(word, "-") == 0 ? 0 : strspn(word, "-"); /* "-" is the name of standard input */
         const bool is_first = position == 1;
 
         if (dashes > 0 && dashes <= 2 && word[dashes])

@@ -216,12 +216,6 @@ void doctor_check_plan(struct doctor *doctor)
         for (size_t i = 0; i < plan->n_resources; i++) {
                 enum sharing_strategy strategy = plan->resources[i].strategy;
 
-                if (allocations_reserved_is_much(&plan->resources[i]))
-                        doctor_report(doctor, DOCTOR_NOTE, "more than a third of the replicas cannot be used",
-                                ALLOCATIONS_LEVER,
-                                "%s: %zu of %zu replicas are reserved, so that each request for up to %u finds one unit with room",
-                                plan->resources[i].name, allocations_n_reserved(&plan->resources[i]),
-                                plan->resources[i].n_devices, plan->resources[i].max_per_request);
                 doctor_ok(doctor, "%s: %zu, %s%s", plan->resources[i].name,
                         plan->resources[i].n_devices - allocations_n_reserved(&plan->resources[i]),
                         strategy == SHARING_NONE ? "not shared" : "shared by ",

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "node/status/read.h"
+#include "base/file.h"
 #include "base/text.h"
 #include "cmd/cli/command.h"
 #include "cmd/commands.h"
@@ -17,14 +18,18 @@
 #include "node/config/version.h"
 
 #define MAX_GPUS UINT64_C(64)
+#define STANDARD_INPUT "-"
 
 /* A GPU that only its sizes describe: recent, without MIG. */
 #define UNNAMED_MODEL "L40S"
 #define UNNAMED_PRODUCT "GPU"
 
-enum { MODEL, MEMORY, SMS, GPUS, DRIVER, SCENARIO, KUBERNETES, REPLICAS, OUTPUT };
+enum { FILENAME, MODEL, MEMORY, SMS, GPUS, DRIVER, SCENARIO, KUBERNETES, REPLICAS, OUTPUT };
 
 static const struct option own[] = {
+        [FILENAME] = COMMAND_TEXT("filename", "", "FILE",
+                "the configuration, as the argument FILE and as with kubectl; '-' for both: standard input",
+                .aliases = {"f"}),
         [MODEL] = {.flag = "model",
                 .type = OPTION_STRING,
                 .choices = simulator_models, /* for completion; case does not matter */
@@ -50,17 +55,20 @@ static const struct option own[] = {
 };
 
 static const char help[] =
-        "usage: warpshare plan [OPTION...]\n"
+        "usage: warpshare plan [OPTION...] [FILE]\n"
         "\n"
         "Shows what the agent would make of a configuration: the resources that kubelet gets, their units, how\n"
         "much memory and how many threads or SMs a container with 1, 2, … replicas has, the MPS control daemons,\n"
         "and with --dra the devices for claims. It needs no cluster, changes nothing, and with --model needs no\n"
         "GPU. The exit status is 1 when the configuration cannot be used there.\n"
         "\n"
+        "FILE is a configuration, a ConfigMap that has one, or the values of the Helm chart; '-' is standard input.\n"
+        "Of several configurations in one file, --config-default names the one that is planned.\n"
+        "\n"
         "  echo '{version: v1, sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 10}]}}}' > gpus.yaml\n"
-        "  warpshare plan --config-file gpus.yaml --mps-root /run/nvidia/mps --model A100-40GB --gpus 4\n"
-        "  warpshare plan --config-file gpus.yaml --mps-root /run/nvidia/mps --model H200 --driver 615.10 --replicas 3,7\n"
-        "  warpshare plan --dra --mps-root /run/nvidia/mps --model H100-80GB\n"
+        "  warpshare plan gpus.yaml --model A100-40GB --gpus 4\n"
+        "  warpshare plan - --model H200 --driver 615.10 --replicas 3,7 < gpus.yaml\n"
+        "  warpshare plan --dra --model H100-80GB\n"
         "\n"
         "  RESERVED  memory for the driver and the MPS server, which no share includes\n"
         "  TIER      how shares are expected to be enforced: default, verified, partition or namespace;\n"
@@ -222,6 +230,38 @@ static int simulate(struct option_set *set, const char *const *values, struct pl
         return 0;
 }
 
+/* ---- the configuration ---- */
+
+/* The file of the command line: as a word, after -f, or after --config-file, which a file overrules in the environment. */
+static int plan_choose_file(struct command_call *call, struct error *err)
+{
+        struct option_set *set = &call->set;
+        const size_t position = option_find("config-file");
+        const char *word = set->n_words > 0 ? set->words[0] : NULL;
+        const char *file = plan_is_set(call->values, FILENAME) ? call->values[FILENAME] : NULL;
+        const char *flag = set->sources[position] == OPTION_FLAG ? set->values[position] : NULL;
+
+        if (!!word + !!file + !!flag > 1)
+                return error_set(err, ERROR_INVALID, "'%.100s' and '%.100s': only one file can be planned",
+                        word ? word : file, flag ? flag : file);
+        if (word || file)
+                set->values[position] = word ? word : file;
+        return 0;
+}
+
+/* As config_record_of_node(), where the file is not standard input. */
+static int plan_read_text(struct config_text *ret, const struct option_set *set, struct arena *arena, struct error *err)
+{
+        _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
+
+        if (strcmp(option_set_value(set, "config-file"), STANDARD_INPUT) != 0)
+                return config_record_of_node(ret, set, arena, err);
+        if (file_read("/dev/stdin", CONFIG_FILE_LIMIT, &content, err) < 0)
+                return error_prefix(err, "config");
+        *ret = (struct config_text){STANDARD_INPUT, arena_strndup(arena, content.data, content.size), content.size};
+        return 0;
+}
+
 /* ---- the plan ---- */
 
 static void plan_command_print(const struct plan_view *view, const char *output)
@@ -253,7 +293,7 @@ static int plan_show(struct command_call *call, struct plan_view *view, struct e
 
         if (simulate(set, values, view, arena, err) < 0)
                 return -1;
-        rc = config_record_of_node(&text, set, arena, err);
+        rc = plan_read_text(&text, set, arena, err);
         if (rc < 0 ||
                 config_build_text(set, rc == 0 ? &text : NULL, arena, &config, plan_add_warning, &warnings, err) < 0)
                 return -1;
@@ -279,11 +319,17 @@ static int plan_show(struct command_call *call, struct plan_view *view, struct e
 static int plan_run(struct command_call *call, struct error *err)
 {
         struct plan_view view = {0};
+        int rc;
 
         call->set.is_read_only = true;
-        if (plan_check_values(call, err) < 0 || plan_counts_read(&view, call->values[REPLICAS], err) < 0)
+        if (plan_check_values(call, err) < 0 || plan_choose_file(call, err) < 0 ||
+                plan_counts_read(&view, call->values[REPLICAS], err) < 0)
                 return COMMAND_REFUSED;
-        return plan_show(call, &view, err);
+        rc = plan_show(call, &view, err);
+        /* A warning may explain the error: "replicas is missing" beside the unknown key "replica". */
+        for (size_t i = 0; rc < 0 && i < view.n_warnings; i++)
+                command_warn(view.warnings[i], NULL);
+        return rc;
 }
 
 const struct command command_plan = {
@@ -293,6 +339,7 @@ const struct command command_plan = {
         .is_apart = true,
         COMMAND_OWN(own),
         .program = "warpshare plan",
+        .most_words = 1,
         .help = help,
         .more_help = more_help,
         .lists_own_only = true,

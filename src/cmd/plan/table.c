@@ -43,7 +43,8 @@ static bool is_alike(const struct look *look, const struct unit *a, const struct
 {
         return strcmp(a->gpu->name, b->gpu->name) == 0 && strcmp(what(a), what(b)) == 0 && a->memory == b->memory &&
                a->replicas == b->replicas && a->shared == b->shared && sm_count(a) == sm_count(b) &&
-               a->gpu->compute_major == b->gpu->compute_major && table_clients_of(look, a) == table_clients_of(look, b);
+               a->gpu->compute_major == b->gpu->compute_major && unit_is_divided(a) == unit_is_divided(b) &&
+               table_clients_of(look, a) == table_clients_of(look, b);
 }
 
 /* The first unit of |resource| that is like this one. */
@@ -262,6 +263,11 @@ static void table_add_share(
         size_t n_counts = plan_counts_of(look->view, unit, counts);
         _free_ char *units = list_kind(look, resource, unit);
 
+        if (unit_is_divided(unit)) {
+                columns_add_row(
+                        columns, units, "any", NULL, NULL, NULL, "at most one MIG device of it, whatever is asked for");
+                return;
+        }
         for (size_t i = 0; i < n_counts && !plan_refusal(resource, counts[i]); i++) {
                 struct share share = share_of(resource, unit, counts[i]);
 
@@ -323,6 +329,41 @@ static void put_ceilings(const struct look *look, const struct resource *resourc
                 strbuf_puts(look->text, "all of the memory.\n");
 }
 
+/* How many replicas are reserved, and what would be advertised otherwise. */
+static void put_reserve(const struct look *look, const struct resource *resource)
+{
+        static const struct column list[] = {{"WAY TO RESERVE FEWER", false}, {"ADVERTISED", true}, {"", false}};
+        const bool is_much = allocations_reserved_is_much(resource);
+        struct allocations_way ways[ALLOCATIONS_WAYS];
+        const size_t n_ways = allocations_ways_out(resource, ways);
+        struct columns columns;
+
+        strbuf_printf(look->text,
+                "  of %zu replicas: with more, a request for %u might find no unit with as many free replicas\n"
+                "  %s%zu (%zu %%) are reserved for that%s\n\n",
+                resource->n_devices, resource->max_per_request, is_much ? table_colour(look, BOLD) : "",
+                allocations_n_reserved(resource), allocations_n_reserved(resource) * 100 / resource->n_devices,
+                is_much ? table_colour(look, PLAIN) : "");
+        columns_init(&columns, list, ARRAY_SIZE(list));
+        for (size_t i = 0; i < n_ways; i++) {
+                columns_add(&columns, "maxPerRequest: %u", ways[i].max_per_request);
+                columns_add(&columns, "%zu", ways[i].advertised);
+                columns_add(&columns, "%s", "");
+        }
+        columns_add(&columns, "reserve: none");
+        columns_add(&columns, "%zu", resource->n_devices);
+        columns_add(&columns, "a pod that asks for several may be refused");
+        columns_add(&columns, "scope: individual");
+        columns_add(&columns, "%zu", resource->n_devices);
+        columns_add(&columns, "a resource for each unit");
+        columns_add(&columns, "DRA (--dra)");
+        columns_add(&columns, "all");
+        columns_add(&columns, "claims of any size, from Kubernetes 1.36 on");
+        columns_print(look->text, &columns, "    ", look->has_colours);
+        columns_done(&columns);
+        strbuf_putc(look->text, '\n');
+}
+
 static void table_put_resource(const struct look *look, const struct resource *resource)
 {
         size_t advertised = plan_advertised(resource);
@@ -330,14 +371,7 @@ static void table_put_resource(const struct look *look, const struct resource *r
         strbuf_printf(look->text, "\n%s%s%s: %zu\n", table_colour(look, BOLD), resource->name,
                 table_colour(look, PLAIN), advertised);
         if (advertised < resource->n_devices)
-                strbuf_printf(look->text,
-                        "  of %zu replicas: with more, a request for %u might find no unit with as many free replicas\n"
-                        "  %s%zu (%zu %%) are reserved for that%s;\n"
-                        "  " ALLOCATIONS_LEVER "\n",
-                        resource->n_devices, resource->max_per_request,
-                        allocations_reserved_is_much(resource) ? table_colour(look, BOLD) : "",
-                        allocations_n_reserved(resource), allocations_n_reserved(resource) * 100 / resource->n_devices,
-                        allocations_reserved_is_much(resource) ? table_colour(look, PLAIN) : "");
+                put_reserve(look, resource);
         if (resource->strategy != SHARING_NONE)
                 put_sharing(look, resource);
         strbuf_putc(look->text, '\n');

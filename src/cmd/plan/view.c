@@ -131,7 +131,7 @@ static json_t *unit_json(const struct plan_view *view, const struct resource *re
                                                      has_reserve ? (json_int_t)share_reserve_mib(unit) : (json_int_t)0,
                                                      "tier", share_promise(plan, resource, unit), "maxClients",
                                                      (int)capability_clients(unit, plan->inventory->driver_version)));
-        for (size_t i = 0; unit->shared && i < n_counts; i++)
+        for (size_t i = 0; unit->shared && !unit_is_divided(unit) && i < n_counts; i++)
                 json_array_append_new(shares, share_json(resource, unit, counts[i]));
         json_object_set_new(json, "shares", shares);
         return json;

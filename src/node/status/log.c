@@ -37,11 +37,9 @@ static void report_reserve(const struct resource *resource)
         size_t reserved = allocations_n_reserved(resource);
 
         if (reserved)
-                LOG_AT(allocations_reserved_is_much(resource) ? LOG_WARN : LOG_INFO,
-                        "replicas are reserved, so that each request finds one unit with room",
+                log_info("replicas are reserved, so that each request finds one unit with room",
                         LOG_STR("resource", resource->name), LOG_UINT("advertised", resource->n_devices - reserved),
-                        LOG_UINT("reserved", reserved), LOG_UINT("maxPerRequest", resource->max_per_request),
-                        LOG_STR("way_out", ALLOCATIONS_LEVER));
+                        LOG_UINT("reserved", reserved), LOG_UINT("maxPerRequest", resource->max_per_request));
 }
 
 void node_log_plan(const struct plan *plan)

@@ -327,8 +327,9 @@ static void test_wrong_values_are_named_with_place_bound_and_way_out(void **stat
 static void test_what_is_ignored_is_warned_about(void **state UNUSED)
 {
         static const char *const table[][2] = {
-                {"flag: {}\n", "config 'FILE' line 1: flag: unknown key, ignored; did you mean 'flags'?\n"},
-                {"something: 1\n", "config 'FILE' line 1: something: unknown key, ignored\n"},
+                {"version: v1\nflag: {}\n",
+                        "config 'FILE' line 2: flag: unknown key, ignored; did you mean 'flags'?\n"},
+                {"version: v1\nsomething: 1\n", "config 'FILE' line 2: something: unknown key, ignored\n"},
                 {"flags:\n  plugin:\n    deviceIdStrategies: uuid\n",
                         "config 'FILE' line 3: flags.plugin.deviceIdStrategies: unknown key, ignored; did you mean "
                         "'deviceIDStrategy'?\n"},
@@ -342,8 +343,9 @@ static void test_what_is_ignored_is_warned_about(void **state UNUSED)
                         "config 'FILE' line 1: imex.channels: unknown key, ignored; did you mean 'channelIDs'?\n"},
                 {"health: {xid: {79: ignore}}\n",
                         "config 'FILE' line 1: health.xid: unknown key, ignored; did you mean 'xids'?\n"},
-                {"a: 1\na: 2\n", "config 'FILE' line 2: key 'a' is there already (line 1); the last one counts\n"
-                                 "config 'FILE' line 2: a: unknown key, ignored\n"},
+                {"a: 1\na: 2\nsharing: {}\n",
+                        "config 'FILE' line 2: key 'a' is there already (line 1); the last one counts\n"
+                        "config 'FILE' line 2: a: unknown key, ignored\n"},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
@@ -395,7 +397,7 @@ static void test_what_means_nothing_is_no_error(void **state UNUSED)
         static const char *const table[][2] = {
                 {"sharing: {timeSlicing: null}", ""},
                 {"sharing: {timeSlicing: {resources: [{name: 1, replicas: 2}]}}", ""},
-                {"~: 1", "~: unknown key, ignored\n"},
+                {"{~: 1, version: v1}", "~: unknown key, ignored\n"},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {

@@ -95,10 +95,15 @@ static void test_entries_share_the_units_they_select(void **state UNUSED)
                         CONFIG "10: sharing.timeSlicing.resources[0].devices: 5, but this node has only 3 of "
                                "nvidia.com/gpu left for it\n"},
                 {{{TS, 4, SELECT_REFS(refs_mig), NULL, "nvidia.com/mig-1g.5gb"}},
-                        "nvidia.com/gpu none: GPU-0 GPU-1 GPU-2", ""},
+                        "nvidia.com/gpu none: GPU-0 GPU-1 GPU-2",
+                        CONFIG "10: sharing.timeSlicing.resources[0]: shares nothing here: this node has no "
+                               "'nvidia.com/mig-1g.5gb', only nvidia.com/gpu; MIG devices have such names with "
+                               "migStrategy: mixed, and it is none\n"},
                 /* an entry is for a name before renaming */
                 {{{TS, 4, SELECT_REFS(refs_1), "nvidia.com/x"}, {TS, 2, {SELECT_ALL}, NULL, "nvidia.com/x"}},
-                        "nvidia.com/gpu none: GPU-0 GPU-2; nvidia.com/x time-slicing: GPU-1*4", ""},
+                        "nvidia.com/gpu none: GPU-0 GPU-2; nvidia.com/x time-slicing: GPU-1*4",
+                        CONFIG "11: sharing.timeSlicing.resources[1]: shares nothing: no GPU and no MIG device has the "
+                               "name 'nvidia.com/x'; this node has nvidia.com/gpu\n"},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
@@ -193,6 +198,84 @@ static void test_mig_devices_are_selected_by_index_and_uuid(void **state UNUSED)
                 assert_string_equal(describe(&node), table[i].plan);
                 assert_string_equal(node.warnings.data, table[i].warnings);
         }
+}
+
+#define NOWHERE(name)                                                                                                  \
+        "sharing.timeSlicing.resources[0]: shares nothing: no GPU and no MIG device has the name '" name "'"
+#define NOT_HERE(name)                                                                                                 \
+        "sharing.timeSlicing.resources[0]: shares nothing here: this node has no '" name                               \
+        "', only nvidia.com/gpu, nvidia.com/mig-1g.5gb, nvidia.com/mig-3g.20gb"
+
+/* A name with a slip is told from one that another node has, and the nearest of this node's names is offered. */
+static void test_a_name_that_shares_nothing_is_named_with_what_the_node_has(void **state UNUSED)
+{
+        static const struct {
+                const char *name;
+                const char *expected; /* "": no warning */
+        } table[] = {
+                {"nvidia.com/gpu", ""},
+                {"nvidia.com/mig-3g.20gb", ""},
+                {"nvidia.com/gqu", NOWHERE("nvidia.com/gqu") ", did you mean 'nvidia.com/gpu'?; this node has"},
+                {"nvidia.com/gpus", NOWHERE("nvidia.com/gpus") ", did you mean 'nvidia.com/gpu'?; this node has"},
+                {"nvidia.com/mig-3g.20g", NOWHERE("nvidia.com/mig-3g.20g") ", did you mean 'nvidia.com/mig-3g.20gb'?"},
+                {"nvidia.com/mig-123g.5gb", NOWHERE("nvidia.com/mig-123g.5gb")},
+                {"nvidia.com/mig-1g.5gbs", NOWHERE("nvidia.com/mig-1g.5gbs")},
+                {"nvidia.com/something.else", NOWHERE("nvidia.com/something.else") "; this node has nvidia.com/gpu, "},
+                {"nvidia.com/mig-2g.10gb",
+                        NOT_HERE("nvidia.com/mig-2g.10gb") ", did you mean 'nvidia.com/mig-3g.20gb'?\n"},
+                {"nvidia.com/mig-1g.5gb.me", NOT_HERE("nvidia.com/mig-1g.5gb.me")},
+                {"nvidia.com/mig-1g.24gb-me", NOT_HERE("nvidia.com/mig-1g.24gb-me")},
+                {"nvidia.com/big", NOT_HERE("nvidia.com/big")}, /* a pattern's, for GPUs that this node does not have */
+                {"nvidia.com/mig-1g.5gb.shared",
+                        "'nvidia.com/mig-1g.5gb.shared' is the name that renameByDefault gives"},
+        };
+        static const struct resource_pattern big = {.pattern = "*H200*", .name = "nvidia.com/big"};
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                const struct entry entries[] = {{.strategy = TS, .replicas = 2, .name = table[i].name}, {0}};
+                _cleanup_(node_done) struct node node = node_new(2);
+
+                node.config.mig_strategy = MIG_STRATEGY_MIXED;
+                node.config.patterns = (struct config_patterns){.gpu = &big, .n_gpu = 1};
+                node_add_mig(&node, 1, "1g.5gb");
+                node_add_mig(&node, 1, "3g.20gb");
+                add_entries(&node, entries);
+                assert_ok(node_plan(&node), &node.err);
+                if (!strstr(node.warnings.data, table[i].expected) || !*table[i].expected != !node.warnings.size)
+                        fail_msg("%s: %s", table[i].name, node.warnings.data);
+        }
+}
+
+/* The nodes of a cluster share a file, so it may list all that any of them has: that is one line, not twenty. */
+static void test_names_of_other_nodes_are_one_warning(void **state UNUSED)
+{
+        static const struct entry entries[] = {{.strategy = TS, .replicas = 2, .name = "nvidia.com/mig-1g.5gb"},
+                {TS, 2, {SELECT_ALL}, NULL, "nvidia.com/mig-2g.10gb"}, {TS, 2, {SELECT_ALL}, NULL, "nvidia.com/gpu"},
+                {MPS, 2, {SELECT_ALL}, NULL, "nvidia.com/mig-3g.20gb"}, {0}};
+        _cleanup_(node_done) struct node node = node_new(1);
+
+        node.config.mig_strategy = MIG_STRATEGY_MIXED;
+        add_entries(&node, entries);
+        assert_ok(node_plan(&node), &node.err);
+        assert_string_equal(node.warnings.data, CONFIG
+                "13: sharing.mps.resources[0]: shares nothing here: this node has no 'nvidia.com/mig-3g.20gb', and no "
+                "'nvidia.com/mig-1g.5gb', and no 'nvidia.com/mig-2g.10gb', only nvidia.com/gpu\n");
+}
+
+/* As in a check of a file, which is made on no node. */
+static void test_without_a_node_only_names_that_no_node_has_are_warned_about(void **state UNUSED)
+{
+        static const struct entry entries[] = {{.strategy = TS, .replicas = 2, .name = "nvidia.com/mig-1g.5gb"},
+                {TS, 2, {SELECT_ALL}, NULL, "nvidia.com/gqu"}, {0}};
+        _cleanup_(node_done) struct node node = node_new(0);
+
+        add_entries(&node, entries);
+        assert_ok(node_plan(&node), &node.err);
+        assert_string_equal(node.warnings.data, CONFIG
+                "11: sharing.timeSlicing.resources[1]: shares nothing: no GPU and no MIG device has the name "
+                "'nvidia.com/gqu', did you mean 'nvidia.com/gpu'?; GPUs are nvidia.com/gpu, MIG devices "
+                "nvidia.com/mig-1g.10gb and the like with migStrategy: mixed, unless patterns below resources name "
+                "them\n");
 }
 
 static void test_mig_devices_called_gpus_are_selected_too(void **state UNUSED)
@@ -330,6 +413,9 @@ int main(void)
                 cmocka_unit_test(test_entries_share_the_units_they_select),
                 cmocka_unit_test(test_entries_that_exclude_each_other_are_both_named),
                 cmocka_unit_test(test_mig_devices_are_selected_by_index_and_uuid),
+                cmocka_unit_test(test_a_name_that_shares_nothing_is_named_with_what_the_node_has),
+                cmocka_unit_test(test_names_of_other_nodes_are_one_warning),
+                cmocka_unit_test(test_without_a_node_only_names_that_no_node_has_are_warned_about),
                 cmocka_unit_test(test_mig_devices_called_gpus_are_selected_too),
                 cmocka_unit_test(test_entries_under_one_name_must_agree),
                 cmocka_unit_test(test_what_belongs_to_dra_cannot_be_listed),

@@ -58,6 +58,9 @@
 {{- with include "warpshare.config.wrong" (dict "schema" $schema "value" $table "path" (printf "config.map.%s" $name)) }}
 {{- fail (printf "%s(docs/configuration.md; config.check: false leaves the judgement to the agents)" .) }}
 {{- end }}
+{{- with include "warpshare.config.names" (dict "value" $table "path" (printf "config.map.%s" $name)) }}
+{{- fail (printf "%s(docs/configuration.md; config.check: false leaves the judgement to the agents)" .) }}
+{{- end }}
 {{- end }}
 {{- if and ($table.dra | default dict).enabled (not $.Values.dra.enabled) }}
 {{- fail (printf "config.map.%s: dra.enabled: say so as the value dra.enabled, which gives the agent its folders and rights" $name) }}

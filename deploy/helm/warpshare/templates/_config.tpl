@@ -39,6 +39,24 @@ value, path. It knows what files/config.schema.json uses of JSON Schema, and no 
 {{- end }}
 {{- end }}
 
+{{/* Shared names of a configuration that no node can have, as above. Takes a table that fits the schema: value, path. */}}
+{{- define "warpshare.config.names" -}}
+{{- $path := .path }}
+{{- $resources := .value.resources | default dict }}
+{{- $known := list "gpu" }}
+{{- range concat ($resources.gpus | default list) ($resources.mig | default list) }}
+{{- $known = append $known (trimPrefix "nvidia.com/" .name) }}
+{{- end }}
+{{- range $section, $sharing := .value.sharing }}
+{{- range $i, $resource := ($sharing | default dict).resources }}
+{{- $name := trimPrefix "nvidia.com/" (toString $resource.name) }}
+{{- if not (or (has $name $known) (regexMatch "^mig-[0-9]{1,2}g[.][0-9]{1,4}gb([.-].*)?$" $name)) }}
+{{- printf "%s.sharing.%s.resources[%d].name: no GPU and no MIG device has the name nvidia.com/%s: GPUs are nvidia.com/gpu, MIG devices nvidia.com/mig-1g.10gb and the like, unless patterns below resources name them\n" $path $section $i $name }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* Whether a value is of the type and within the bounds of a schema; what is in a list or a table is not looked at. Takes a list: schema, value. */}}
 {{- define "warpshare.config.fits" -}}
 {{- $schema := index . 0 }}
