@@ -353,6 +353,7 @@ static struct ledger_allocation measure_allocation(
         const char **left = ARENA_ARRAY(arena, const char *, of->allocation->n_devices);
         struct ledger_allocation measured = {
                 .allocation = of->allocation,
+                .resource = of->shared->resource,
                 .holder = of->holder,
                 .left = left,
                 .threads_permille = 1000,
