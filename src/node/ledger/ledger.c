@@ -1,6 +1,7 @@
 #include "node/ledger/ledger.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
@@ -127,6 +128,27 @@ static size_t name_claims(const struct claim_set *claims, struct arena *arena, s
         return count;
 }
 
+static int compare_holders(const void *a, const void *b)
+{
+        const struct mps_holder *x = a;
+        const struct mps_holder *y = b;
+        const int by_unit = strcmp(x->unit, y->unit);
+
+        return by_unit ? by_unit : strcmp(x->pod, y->pod);
+}
+
+/* A pod whose containers hold several shares of a unit, one after the other or at a time, is named once. */
+static size_t sort_pods(struct mps_holder *pods, size_t n_pods)
+{
+        size_t count = 0;
+
+        qsort(pods, n_pods, sizeof(*pods), compare_holders);
+        for (size_t i = 0; i < n_pods; i++)
+                if (count == 0 || compare_holders(&pods[count - 1], &pods[i]) != 0)
+                        pods[count++] = pods[i];
+        return count;
+}
+
 /* Sends the names: pods as far as kubelet has listed them, and claims, for people who ask the supervisor. */
 static void send_names(const struct ledger *ledger)
 {
@@ -135,13 +157,15 @@ static void send_names(const struct ledger *ledger)
         size_t n_all = ledger_shares(&ledger->core, &scratch, &all);
         struct mps_holder *holders =
                 ARENA_ARRAY(&scratch, struct mps_holder, n_all + claim_set_count_devices(&ledger->claims) + 1);
-        size_t count = name_claims(&ledger->claims, &scratch, holders);
+        size_t n_claims = name_claims(&ledger->claims, &scratch, holders);
+        size_t count = n_claims;
 
         for (size_t i = 0; i < n_all; i++)
                 if (all[i].allocation->unit && all[i].holder && all[i].holder->pod)
                         holders[count++] = (struct mps_holder){.unit = all[i].allocation->unit,
                                 .pod = arena_printf(
                                         &scratch, "%s/%s", all[i].holder->pod_namespace, all[i].holder->pod)};
+        count = n_claims + sort_pods(holders + n_claims, count - n_claims);
         mps_link_name_holders(daemons_link(&ledger->core.daemons), holders, count);
 }
 

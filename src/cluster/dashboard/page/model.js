@@ -23,7 +23,9 @@ export function replicasText(unit) {
     return undefined;
   if (unit.granted === undefined)
     return `${unit.replicas}; who has some of them is not known`;
-  return `${unit.granted} granted, ${unit.draining ? 'the others wait for a change that these hold up,' : `${unit.reserved ?? 0} reserved, ${freeOf(unit)} free`} of ${unit.replicas}`;
+  if (unit.draining)
+    return `${unit.granted} of ${unit.replicas} granted; the others wait with a change until these are given back`;
+  return `${unit.granted} granted, ${unit.reserved ?? 0} reserved, ${freeOf(unit)} free of ${unit.replicas}`;
 }
 
 // Sums over the units of a GPU; undefined where no unit knows.
