@@ -50,6 +50,8 @@ const char *node_event_reason(enum node_event event)
         switch (event) {
         case NODE_EVENT_MPS_NOTICE:
                 return "MPSNotice";
+        case NODE_EVENT_MPS_SHARED_MEMORY_HIDDEN:
+                return "MPSSharedMemoryHidden";
         case NODE_EVENT_MPS_ALLOCATION_VIOLATED:
                 return "MPSLimitViolated";
         case NODE_EVENT_MPS_CLIENT_UNKNOWN:
