@@ -318,7 +318,7 @@ static const char *violation_key(struct arena *arena, const struct limit_violati
                 (int)violation->client);
 }
 
-/* Nobody knows whose a process is, so nobody knows that it violates a limit. */
+/* Without a known owner it is not known either whether a limit is violated. */
 static bool is_unknown(const struct limit_violation *violation)
 {
         return violation->kind == LIMIT_VIOLATION_UNKNOWN;

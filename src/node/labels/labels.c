@@ -265,9 +265,9 @@ static bool has_claimable_share(const struct labels_input *input)
 }
 
 /*
- * The label selects the nodes on which NVIDIA's MPS daemons run, and those on which ours do if the chart is told so: it
- * is true where they have something to do, also for claims, which NVIDIA's program does not know. With MIG the plan
- * decides whether a unit is shared by MPS; NVIDIA's program does not run with both MPS and MIG.
+ * The label selects the nodes on which NVIDIA's MPS daemons run, and ours with such a node selector: it is true where
+ * they have something to do, also for claims, which NVIDIA's program does not know. With MIG the plan decides whether a
+ * unit is shared by MPS; NVIDIA's program does not run with both MPS and MIG.
  */
 static bool is_mps_capable(const struct labels_input *input, bool has_mig)
 {

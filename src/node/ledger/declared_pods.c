@@ -417,7 +417,7 @@ void declared_pods_read_next(struct declared_pods *pods)
         declared_pods_read_named(read, holder);
 }
 
-/* A start that waits is answered yet; what is read of other pods is read anew, and told, when this agent serves again. */
+/* Starts that wait are answered yet. All other pods are read again when this agent serves again. */
 void declared_pods_forget(struct declared_pods *pods)
 {
         struct list *next;

@@ -128,7 +128,7 @@ static size_t name_claims(const struct claim_set *claims, struct arena *arena, s
         return count;
 }
 
-static int compare_holders(const void *a, const void *b)
+static int compare_pod_names(const void *a, const void *b)
 {
         const struct mps_holder *x = a;
         const struct mps_holder *y = b;
@@ -142,9 +142,9 @@ static size_t sort_pods(struct mps_holder *pods, size_t n_pods)
 {
         size_t count = 0;
 
-        qsort(pods, n_pods, sizeof(*pods), compare_holders);
+        qsort(pods, n_pods, sizeof(*pods), compare_pod_names);
         for (size_t i = 0; i < n_pods; i++)
-                if (count == 0 || compare_holders(&pods[count - 1], &pods[i]) != 0)
+                if (count == 0 || compare_pod_names(&pods[count - 1], &pods[i]) != 0)
                         pods[count++] = pods[i];
         return count;
 }
