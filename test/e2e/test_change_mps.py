@@ -59,6 +59,8 @@ def check_page(node, unit, content):
     assert shown.get('draining') and shown['by'] == 'device-plugin' and shown['sharing'] == 'mps', shown
     assert (shown['granted'], shown['replicas'], shown.get('reserved')) == (1, replicas, None), shown
     assert [(share['pod'], share['replicas']) for share in shown['shares']] == [('pod', 1)], shown
+    node.wait(lambda: node.programs.run('mps', 'status').stdout.splitlines().count('%s  pod default/pod' % unit) == 1,
+              'the status of the daemons names the pod, once')
 
 
 def admit(node, pod, name, unit, count):

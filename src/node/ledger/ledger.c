@@ -149,22 +149,47 @@ static size_t sort_pods(struct mps_holder *pods, size_t n_pods)
         return count;
 }
 
+/* Of an allocation that is bound to no unit, each id names its own. */
+static size_t name_pod(const struct ledger_share *of, struct arena *arena, struct mps_holder *ret)
+{
+        const struct allocation *allocation = of->allocation;
+        const struct resource *resource = of->shared->resource;
+        struct mps_holder holder = {.unit = allocation->unit};
+        size_t count = 0;
+
+        if (!of->holder || !of->holder->pod)
+                return 0;
+        holder.pod = arena_printf(arena, "%s/%s", of->holder->pod_namespace, of->holder->pod);
+        if (holder.unit)
+                ret[count++] = holder;
+        for (size_t i = 0; !allocation->unit && i < allocation->n_devices; i++) {
+                const struct device *device = map_find(&resource->by_id, allocation->devices[i]);
+
+                if (!device)
+                        continue;
+                holder.unit = resource->units[device->unit].uuid;
+                ret[count++] = holder;
+        }
+        return count;
+}
+
 /* Sends the names: pods as far as kubelet has listed them, and claims, for people who ask the supervisor. */
 static void send_names(const struct ledger *ledger)
 {
         _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
         const struct ledger_share *all;
         size_t n_all = ledger_shares(&ledger->core, &scratch, &all);
-        struct mps_holder *holders =
-                ARENA_ARRAY(&scratch, struct mps_holder, n_all + claim_set_count_devices(&ledger->claims) + 1);
-        size_t n_claims = name_claims(&ledger->claims, &scratch, holders);
-        size_t count = n_claims;
+        size_t most = claim_set_count_devices(&ledger->claims) + 1;
+        struct mps_holder *holders;
+        size_t n_claims;
+        size_t count;
 
         for (size_t i = 0; i < n_all; i++)
-                if (all[i].allocation->unit && all[i].holder && all[i].holder->pod)
-                        holders[count++] = (struct mps_holder){.unit = all[i].allocation->unit,
-                                .pod = arena_printf(
-                                        &scratch, "%s/%s", all[i].holder->pod_namespace, all[i].holder->pod)};
+                most += MAX(all[i].allocation->n_devices, 1U);
+        holders = ARENA_ARRAY(&scratch, struct mps_holder, most);
+        count = n_claims = name_claims(&ledger->claims, &scratch, holders);
+        for (size_t i = 0; i < n_all; i++)
+                count += name_pod(&all[i], &scratch, &holders[count]);
         count = n_claims + sort_pods(holders + n_claims, count - n_claims);
         mps_link_name_holders(daemons_link(&ledger->core.daemons), holders, count);
 }
