@@ -149,7 +149,7 @@ static size_t sort_pods(struct mps_holder *pods, size_t n_pods)
         return count;
 }
 
-/* Of an allocation that is bound to no unit, each id names its own. */
+/* Each id names its own unit where the allocation is bound to none. */
 static size_t name_pod(const struct ledger_share *of, struct arena *arena, struct mps_holder *ret)
 {
         const struct allocation *allocation = of->allocation;
