@@ -7,8 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/text.h"
@@ -314,6 +316,9 @@ int daemon_run(struct daemon *daemon)
         static struct pollfd fds[MAX_WATCHES];
         int64_t end = now_ms() + (int64_t)daemon->scenario.lifetime_s * 1000;
 
+        if ((pid_t)daemon->scenario.owner == getppid())
+                prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that is killed may have stopped it */
+
         while (!daemon->quits || !list_is_empty(&daemon->instances)) {
                 size_t count = fill_poll(daemon, fds);
 
@@ -327,7 +332,7 @@ int daemon_run(struct daemon *daemon)
                 answer_due(daemon);
                 if (daemon->kill_ms && now_ms() >= daemon->kill_ms)
                         kill_servers(daemon);
-                if (now_ms() >= end) {
+                if (now_ms() >= end || mps_scenario_is_orphaned(&daemon->scenario)) {
                         kill_servers(daemon);
                         return 1;
                 }

@@ -1,5 +1,7 @@
 #include "sim/mps/scenario.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,7 +161,7 @@ static bool read_pair(struct mps_scenario *scenario, const char *key, char *valu
                 const char *key;
                 uint64_t *number;
         } numbers[] = {{"context-memory", &scenario->context_mib}, {"max-clients", &scenario->max_clients},
-                {"lifetime", &scenario->lifetime_s}};
+                {"lifetime", &scenario->lifetime_s}, {"owner", &scenario->owner}};
         uint64_t version;
 
         for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
@@ -269,6 +271,11 @@ int mps_scenario_read(struct mps_scenario *ret, struct error *err)
         }
         *ret = scenario;
         return 0;
+}
+
+bool mps_scenario_is_orphaned(const struct mps_scenario *scenario)
+{
+        return scenario->owner && kill((pid_t)scenario->owner, 0) < 0 && errno == ESRCH;
 }
 
 void mps_scenario_refresh(struct mps_scenario *scenario)

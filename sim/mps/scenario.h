@@ -60,6 +60,7 @@ struct mps_scenario {
         uint64_t context_mib; /* what every client uses before it allocates anything */
         uint64_t max_clients; /* 0: by version and GPU */
         uint64_t lifetime_s;
+        uint64_t owner;              /* PID of the process that daemon and servers are for; 0: of none */
         char process_directory[512]; /* "": none */
         char system_root[512];       /* the root below which the cgroups of clients are looked up; "": they are not */
 };
@@ -67,6 +68,8 @@ struct mps_scenario {
 int mps_scenario_read(struct mps_scenario *ret, struct error *err) MUST_USE;
 /* Reads the file again; if it is wrong, |scenario| stays as it is. */
 void mps_scenario_refresh(struct mps_scenario *scenario);
+/* The owner has ended, perhaps by a signal, and nobody is left who would end what it started. */
+bool mps_scenario_is_orphaned(const struct mps_scenario *scenario);
 /* The first fault of that kind for |command|, or NULL. */
 const struct mps_fault *mps_scenario_fault(
         const struct mps_scenario *scenario, const char *command, enum mps_fault_kind kind);

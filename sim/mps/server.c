@@ -205,7 +205,8 @@ static void run(struct server *server)
         time_t end = time(NULL) + (time_t)server->scenario.lifetime_s;
         bool goes_on = true;
 
-        while (goes_on && time(NULL) < end && !(server->stops && list_is_empty(&server->clients))) {
+        while (goes_on && time(NULL) < end && !mps_scenario_is_orphaned(&server->scenario) &&
+                !(server->stops && list_is_empty(&server->clients))) {
                 size_t count = fill_poll(server, fds, ARRAY_SIZE(fds));
 
                 if (poll(fds, count, TICK_MS) < 0)

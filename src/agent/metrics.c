@@ -318,6 +318,12 @@ static const char *violation_key(struct arena *arena, const struct limit_violati
                 (int)violation->client);
 }
 
+/* Without a known owner it is not known either whether a limit is violated. */
+static bool is_unknown(const struct limit_violation *violation)
+{
+        return violation->kind == LIMIT_VIOLATION_UNKNOWN;
+}
+
 static void put_violation(struct exposition *to, struct arena *arena, const struct violation_count *counted)
 {
         const struct limit_violation *violation = counted->violation;
@@ -326,8 +332,8 @@ static void put_violation(struct exposition *to, struct arena *arena, const stru
 
         snprintf(pid, sizeof(pid), "%d", (int)violation->client);
         exposition_sample(to,
-                EXPOSITION_LABELS({"kind", limit_violation_kind_name(violation->kind)}, {"daemon", violation->daemon},
-                        {"unit", violation->unit},
+                EXPOSITION_LABELS({"kind", is_unknown(violation) ? NULL : limit_violation_kind_name(violation->kind)},
+                        {"daemon", violation->daemon}, {"unit", violation->unit},
                         {"namespace",
                                 slash ? arena_strndup(arena, violation->pod, (size_t)(slash - violation->pod)) : NULL},
                         {"pod", slash ? slash + 1 : violation->pod}, {"pod_uid", violation->pod_uid},
@@ -335,7 +341,8 @@ static void put_violation(struct exposition *to, struct arena *arena, const stru
                 counted->count);
 }
 
-static void put_standing(struct exposition *to, const struct agent_metrics *metrics)
+/* The family of violations, or of processes whose owner is not known. */
+static void put_standing(struct exposition *to, const struct agent_metrics *metrics, bool of_unknown)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         _cleanup_(map_done) struct map by_key = MAP_INIT;
@@ -343,28 +350,34 @@ static void put_standing(struct exposition *to, const struct agent_metrics *metr
         size_t n_counts = 0;
 
         for (size_t i = 0; i < metrics->ledger.n_standing; i++) {
-                const char *key = violation_key(&arena, metrics->ledger.standing[i]);
+                const struct limit_violation *violation = metrics->ledger.standing[i];
+                const char *key = violation_key(&arena, violation);
                 struct violation_count *counted = map_find(&by_key, key);
 
+                if (is_unknown(violation) != of_unknown)
+                        continue;
                 if (!counted) {
                         counted = &counts[n_counts++];
-                        counted->violation = metrics->ledger.standing[i];
+                        counted->violation = violation;
                         map_add(&by_key, key, counted);
                 }
-                counted->count++;
+                counted->count += of_unknown ? (unsigned int)violation->measured : 1;
         }
-        exposition_family(to, "warpshare_limit_violations", EXPOSITION_GAUGE,
-                "Limit violations at present: a process uses more than its container's allocation.");
         for (size_t i = 0; i < n_counts; i++)
                 put_violation(to, &arena, &counts[i]);
 }
 
 static void put_violations(struct exposition *to, const struct agent_metrics *metrics)
 {
-        put_standing(to, metrics);
+        exposition_family(to, "warpshare_limit_violations", EXPOSITION_GAUGE,
+                "Limit violations at present: a process uses more than its container's allocation.");
+        put_standing(to, metrics, false);
+        exposition_family(to, "warpshare_mps_unknown_clients", EXPOSITION_GAUGE,
+                "MPS clients at present whose owner is not known.");
+        put_standing(to, metrics, true);
         exposition_family(to, "warpshare_limit_violations_total", EXPOSITION_COUNTER,
                 "Limit violations that appeared since the agent started.");
-        for (size_t kind = 0; kind < LIMIT_VIOLATION_KINDS; kind++)
+        for (size_t kind = 0; kind < LIMIT_VIOLATION_UNKNOWN; kind++)
                 exposition_sample(to,
                         EXPOSITION_LABELS({"kind", limit_violation_kind_name((enum limit_violation_kind)kind)}),
                         (double)metrics->ledger.violations_total[kind]);

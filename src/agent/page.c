@@ -95,6 +95,7 @@ static char *page_write_node(bool has_history, bool has_processes, void *data)
                 .plan = plan,
                 .lists = lists,
                 .health = &agent->health,
+                .is_serving = plugins_is_serving(agent->plugins),
                 .now_ms = (int64_t)time(NULL) * 1000,
                 .monotonic_ms = clock_now_ms(),
                 .has_history = has_history,

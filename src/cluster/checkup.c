@@ -183,7 +183,7 @@ struct offer {
         const char *resource;
         double replicas;
         double reserved;
-        bool has_unhealthy;
+        bool is_partly_away; /* a unit is unhealthy, or drains: kubelet counts less */
 };
 
 static size_t find_offers(const struct node_page *page, struct offer *offers, size_t most)
@@ -202,9 +202,12 @@ static size_t find_offers(const struct node_page *page, struct offer *offers, si
                         continue;
                 if (k == count)
                         offers[count++] = (struct offer){.resource = unit->resource};
-                offers[k].replicas += unit->replicas;
+                if (!unit->draining)
+                        offers[k].replicas += unit->replicas;
+                else if (!isnan(report_unit_granted(unit)))
+                        offers[k].replicas += report_unit_granted(unit);
                 offers[k].reserved += isnan(unit->reserved) ? 0 : unit->reserved;
-                offers[k].has_unhealthy |= unit->has_health && !unit->healthy;
+                offers[k].is_partly_away |= unit->draining || (unit->has_health && !unit->healthy);
         }
         return count;
 }
@@ -214,11 +217,11 @@ static void check_offer(struct checkup *checkup, const struct offer *offer)
         const struct cluster_resource *resource = cluster_node_resource(checkup->input->node, offer->resource);
         const uint64_t allocatable = resource ? resource->allocatable : 0;
 
-        if (allocatable == 0 && !offer->has_unhealthy)
+        if (allocatable == 0 && !offer->is_partly_away)
                 checkup_report(checkup, "wrong", "resources", "no pod that asks for it is scheduled there",
                         "the agent registers with kubelet by itself; its log, and 'warpshare doctor' on the node, say what is in the way",
                         "%s: the agent has %.0f, and kubelet counts none", offer->resource, offer->replicas);
-        else if ((double)allocatable < offer->replicas - offer->reserved && !offer->has_unhealthy)
+        else if ((double)allocatable < offer->replicas - offer->reserved && !offer->is_partly_away)
                 checkup_report(checkup, "note", "resources",
                         "kubelet has an older list, or replicas wait for their MPS daemon or a change",
                         "if it stays so: 'warpshare doctor' on the node",

@@ -157,6 +157,8 @@ static void why_finding_add_unit(struct supply *supply, const struct report_unit
                 supply->unhealthy_reason = unit->reason;
                 return;
         }
+        if (unit->draining)
+                return;
         supply->largest = MAX(supply->largest, replicas);
         supply->free += replicas > granted ? replicas - granted : 0;
         supply->is_by_unit |= text_is_same(unit->sharing, "mps");

@@ -7,6 +7,7 @@
 #include "gpu/mig_read.h"
 
 #define UNITS_MAX (1 + MIG_READ_MAX)
+#define DOUBT_MS UINT64_C(200) /* until a MIG device that cannot be used is looked for again */
 
 /* ---- in the process ---- */
 
@@ -106,20 +107,47 @@ static const struct probe_result *find_finding(const struct look_finding *findin
         return NULL;
 }
 
-/* |forced|: only failures count, and good probes count at their own times. */
+enum probe_cause {
+        PROBE_DUE,
+        PROBE_FORCED,     /* only failures count, and good probes count at their own times */
+        PROBE_OF_READING, /* the same, and the inventory was read just before */
+};
+
+/*
+ * A MIG device whose GPU is good may have been destroyed since it was listed, by our own DRA driver or by anybody. It
+ * fails if two readings, one after the other, list it and cannot use it.
+ */
+static bool may_be_destroyed(
+        struct prober *prober, struct unit_state *unit, enum health_finding found, enum probe_cause cause)
+{
+        const bool was_doubtful = unit->is_doubtful;
+
+        if (health_is_good(found) || unit->health.unhealthy) {
+                unit->is_doubtful = false;
+                return false;
+        }
+        if (cause == PROBE_OF_READING)
+                unit->is_doubtful = !was_doubtful;
+        if (cause == PROBE_OF_READING && was_doubtful)
+                return false;
+        prober->hearing->must_sweep = true;
+        gpu_known_read_by(prober->known, clock_now_ms() + DOUBT_MS);
+        return true;
+}
+
 static void apply_probe(struct prober *prober, struct unit_group *group, const struct gpu *gpu,
-        const struct look_finding *findings, size_t n_findings, bool is_forced)
+        const struct look_finding *findings, size_t n_findings, enum probe_cause cause)
 {
         const uint64_t now_ms = clock_now_ms();
         struct probe_result whole = findings[0].result;
         bool is_known;
 
         group->fails = !health_is_good(whole.finding);
-        is_known = find_whole(prober, gpu, is_forced, &whole);
+        is_known = find_whole(prober, gpu, cause != PROBE_DUE, &whole);
         for (size_t i = 0; i < group->n_units; i++) {
                 struct unit_state *unit = &group->units[i];
                 const struct probe_result *found = find_finding(findings, n_findings, unit->uuid);
-                const bool is_due = !is_forced && unit->health.probe_at_ms <= now_ms;
+                const bool is_due = cause == PROBE_DUE && unit->health.probe_at_ms <= now_ms;
                 struct probe_result own = whole;
 
                 if ((!is_due && unit->health.unhealthy) || (!found && health_is_good(whole.finding)))
@@ -131,6 +159,8 @@ static void apply_probe(struct prober *prober, struct unit_group *group, const s
                 }
                 if (i > 0 && health_is_good(whole.finding)) {
                         own = *found;
+                        if (may_be_destroyed(prober, unit, own.finding, cause))
+                                continue;
                         /* Its GPU is there, so this does not prove a reset. */
                         own.finding = health_is_good(own.finding) ? whole.finding : HEALTH_BAD;
                 }
@@ -164,7 +194,8 @@ static void prober_on_probed(struct nvml_request *request, const struct error *e
         if (group && !err && unpack_probe(answer, results, probing->n_units)) {
                 for (size_t i = 0; i < probing->n_units; i++)
                         probing->units[i].result = results[i];
-                apply_probe(prober, group, gpu, probing->units, probing->n_units, probing->is_forced);
+                apply_probe(prober, group, gpu, probing->units, probing->n_units,
+                        probing->is_forced ? PROBE_FORCED : PROBE_DUE);
         }
         probing_free(probing);
         if (group && err)
@@ -256,7 +287,7 @@ void prober_apply(struct prober *prober, const struct look_finding *findings, si
                         continue;
                 while (i + n < n_findings && !gpu_known_find_group(known, findings[i + n].unit, NULL))
                         n++;
-                apply_probe(prober, group, gpu, &findings[i], n, true);
+                apply_probe(prober, group, gpu, &findings[i], n, PROBE_OF_READING);
         }
 }
 

@@ -45,6 +45,7 @@ static void init_unit(struct unit_state *unit, const struct units *before, const
         if (known) {
                 unit->health = known->health;
                 unit->is_news = known->is_news;
+                unit->is_doubtful = known->is_doubtful;
         } else {
                 health_init(&unit->health, probe_ms);
         }

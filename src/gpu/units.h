@@ -20,7 +20,8 @@ struct unit_state {
         unsigned int gpu_instance; /* UNIT_NO_INSTANCE: the GPU itself */
         unsigned int compute_instance;
         struct health health;
-        bool is_news; /* there is a change to report; the reporter clears it */
+        bool is_news;     /* there is a change to report; the reporter clears it */
+        bool is_doubtful; /* a healthy MIG device that the newest reading listed, and could not use thereafter */
 };
 
 /* One GPU: units[0] is the GPU itself, its MIG devices follow. Groups have the positions of the inventory. */

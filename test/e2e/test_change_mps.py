@@ -52,6 +52,17 @@ def check_client(node, client, given):
     assert (again['percentage'], again['limit']) == (given['percentage'], given['limit'])
 
 
+def check_page(node, unit, content):
+    """The page of the node has the unit as its containers have it, until they have ended."""
+    shown, = (one for one in node.agent.units(GPU) if one['uuid'] == unit)
+    replicas = content['sharing']['mps']['resources'][0]['replicas']
+    assert shown.get('draining') and shown['by'] == 'device-plugin' and shown['sharing'] == 'mps', shown
+    assert (shown['granted'], shown['replicas'], shown.get('reserved')) == (1, replicas, None), shown
+    assert [(share['pod'], share['replicas']) for share in shown['shares']] == [('pod', 1)], shown
+    node.wait(lambda: node.programs.run('mps', 'status').stdout.splitlines().count('%s  pod default/pod' % unit) == 1,
+              'the status of the daemons names the pod, once')
+
+
 def admit(node, pod, name, unit, count):
     """As soon as there is room: a daemon that starts anew is away for a moment."""
     deadline = time.monotonic() + DEADLINE
@@ -94,6 +105,7 @@ def test_a_running_client_keeps_daemon_and_limits_until_it_ends(node, title):
     if name != GPU:
         node.wait(lambda: node.kubelet.allocatable(GPU) == 0, 'the old name gives nothing')
     assert node.daemon(unit)['pid'] == pid
+    check_page(node, unit, before)
     check_client(node, client, given)
     assert set(watch.answers['pod'][1]) <= set(node.kubelet.ids(GPU))
     if title in ('fewer replicas', 'a new name'):

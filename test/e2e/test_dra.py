@@ -843,7 +843,7 @@ def test_pods_that_join_a_claim_later_are_known_to_the_limit_monitor(node):
     client = second.client()
     client.connected()
     assert client.allocate(9000) == 9000
-    node.stays(lambda: not node.agent.count('limit violated'), 'nobody is suspected', 6)
+    node.stays(lambda: not node.agent.count('limit violated|MPSClientUnknown'), 'nobody is suspected', 6)
 
 
 METRICS = ('--metrics-address=127.0.0.1:0', '--usage-interval=1s')

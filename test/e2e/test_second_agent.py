@@ -20,10 +20,14 @@ def test_it_does_not_register_says_why_and_takes_over_when_the_first_one_ends(no
     first, second = node.agent, node.start()
     second.wait_log(BUSY % node.directory)
     kubelet.admit('pod', GPU, 1)
+    node.wait(lambda: sum(unit['granted'] for unit in first.units(GPU)) == 1, 'the first one knows who has what')
+    second.wait_plan(80)
+    assert [unit.get('granted') for unit in second.units(GPU)] == [None] * 4
     assert len(kubelet.attempts) == 1 and len(node.sockets()) == 1
     assert first.stop() == 0
     times = [node.wait_counts(80)]
     assert second.count('not serving yet') == 1
+    node.wait(lambda: sum(unit['granted'] for unit in second.units(GPU)) == 1, 'the second one knows it, too')
     kubelet.admit('pod-2', GPU, 1)
     serving = second
     for _ in range(2):

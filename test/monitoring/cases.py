@@ -273,11 +273,16 @@ CASES = {
         (violation('limit', '1x30'), '15m', [
             ({**VIOLATED, 'kind': 'limit'},
              '1 processes of pod team/train on unit GPU-1 of node a have been in doubt for 15 minutes (limit).')]),
-        (violation('unknown', '3x30', pod=''), '16m', [
-            ({'node': 'a', 'unit': 'GPU-1', 'kind': 'unknown'},
-             '3 processes on unit GPU-1 of node a have been in doubt for 15 minutes (unknown).')]),
+        (violation('variable', '3x30', pod=''), '16m', [
+            ({'node': 'a', 'unit': 'GPU-1', 'kind': 'variable'},
+             '3 processes on unit GPU-1 of node a have been in doubt for 15 minutes (variable).')]),
         (violation('limit', '1x9 0x9'), '16m', []),
         (violation('memory', '1x30'), '16m', []),
+    ],
+    'WarpshareMPSClientUnknown': [
+        ({'warpshare_mps_unknown_clients{node="a",daemon="GPU-1",unit="GPU-1",pid="7"}': '2x30'}, '15m', [
+            ({'node': 'a', 'unit': 'GPU-1'}, '2 MPS clients on unit GPU-1 of node a have had no known owner for 15 minutes.')]),
+        ({'warpshare_mps_unknown_clients{node="a",daemon="GPU-1",unit="GPU-1",pid="7"}': '2x9 0x9'}, '16m', []),
     ],
     'WarpshareClientTerminated': [
         ({'warpshare_mps_clients_terminated_total{node="a"}': '0x10 1x20'}, '16m', [

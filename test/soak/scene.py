@@ -329,9 +329,9 @@ class Scene(Faults, Hits):
                 self._ports[process] = int(port.group(1))
             if REPORT.match(line):
                 self.wrong('report', line.strip())
-            if 'event=MPSLimitViolated' in line and re.search('violation=(unknown|claim) ', line) and self.is_excused(*PROCESSES):
+            if re.search('event=MPSLimitViolated violation=claim |event=MPSClientUnknown ', line) and self.is_excused(*PROCESSES):
                 continue  # nobody may know yet whose a process is, or what is known of it is old
-            if 'event=MPSLimitViolated' in line or 'event=MPSClientTerminated' in line:
+            if re.search('event=(MPSLimitViolated|MPSClientUnknown|MPSClientTerminated) ', line):
                 self.wrong('violation', line.strip())
         return lines
 

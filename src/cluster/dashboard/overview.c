@@ -85,6 +85,7 @@ static json_t *overview_write_unit(const struct report_unit *unit, json_t *names
                 "profile", unit->profile, "sharing", unit->sharing, "by", unit->by);
         json_t *shares = json_array();
 
+        dashboard_put_flag(object, "draining", unit->draining);
         dashboard_put_count(object, "replicas", unit->replicas);
         dashboard_put_count(object, "granted", report_unit_granted(unit));
         dashboard_put_count(object, "reserved", unit->reserved);

@@ -324,9 +324,10 @@ void show_shares_csv(struct strbuf *text, const struct cluster_view *view, const
 static void show_add_unit(struct columns *columns, const struct row *row, bool is_whole)
 {
         const struct report_unit *unit = row->unit;
-        _free_ char *what = xasprintf("%s%s%s%s%s", or_dash(unit->profile ? unit->profile : row->gpu->model),
+        _free_ char *what = xasprintf("%s%s%s%s%s%s", or_dash(unit->profile ? unit->profile : row->gpu->model),
                 unit->sharing ? ", " : "", unit->sharing ? unit->sharing : "",
-                unit->has_health && !unit->healthy ? ", unhealthy" : "", unit->reserved > 0 ? ", some reserved" : "");
+                unit->has_health && !unit->healthy ? ", unhealthy" : "", unit->draining ? ", draining" : "",
+                unit->reserved > 0 ? ", some reserved" : "");
         _free_ char *granted =
                 xasprintf("%s/%.0f", number_cell("%.0f", report_unit_granted(unit)).text, unit->replicas);
 

@@ -264,6 +264,8 @@ static void draw_unit(const struct drawing *drawing, const struct top_unit *top)
         if (!isnan(report_unit_granted(unit)) && unit->replicas > 1)
                 top_span_add(drawing->to, line, TOP_PLAIN, ", %.0f of %.0f granted", report_unit_granted(unit),
                         unit->replicas);
+        if (unit->draining)
+                top_span_add(drawing->to, line, TOP_PLAIN, ", draining");
         if (unit->reserved > 0)
                 top_span_add(drawing->to, line, TOP_PLAIN, ", %.0f reserved", unit->reserved);
         if (!isnan(unit->utilization))

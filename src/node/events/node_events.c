@@ -58,6 +58,8 @@ static const struct {
         [NODE_EVENT_MPS_ALLOCATION_VIOLATED] = {"MPSLimitViolated", true},
         [NODE_EVENT_MPS_ALLOCATION_HOLDS] = {"MPSLimitHolds", false},
         [NODE_EVENT_MPS_CLIENT_TERMINATED] = {"MPSClientTerminated", true},
+        [NODE_EVENT_MPS_CLIENT_UNKNOWN] = {"MPSClientUnknown", false},
+        [NODE_EVENT_MPS_CLIENT_SETTLED] = {"MPSClientSettled", false},
         [NODE_EVENT_POD_GETS_LESS] = {"PodGetsLess", true},
         [NODE_EVENT_DECLARATION_IGNORED] = {"DeclarationIgnored", true},
         [NODE_EVENT_DECLARED_TOO_MUCH] = {"DeclaredMemoryExceedsGPU", true},

@@ -51,6 +51,8 @@ enum node_event {
         NODE_EVENT_MPS_ALLOCATION_VIOLATED,
         NODE_EVENT_MPS_ALLOCATION_HOLDS,
         NODE_EVENT_MPS_CLIENT_TERMINATED,
+        NODE_EVENT_MPS_CLIENT_UNKNOWN, /* the owner of MPS clients is not known, which violates no limit */
+        NODE_EVENT_MPS_CLIENT_SETTLED,
         NODE_EVENT_POD_GETS_LESS,       /* a container with several resources: plan/several.h */
         NODE_EVENT_DECLARATION_IGNORED, /* the share that a pod declares cannot be read: plan/declared.h */
         NODE_EVENT_DECLARED_TOO_MUCH,   /* it declares more memory than the GPU has */

@@ -254,10 +254,24 @@ static bool has_mps_unit(const struct plan *plan)
         return false;
 }
 
-/* With MIG the plan decides whether a unit is shared by MPS. NVIDIA's program does not run with both MPS and MIG. */
+static bool has_claimable_share(const struct labels_input *input)
+{
+        if (!input->config->dra.mps)
+                return false;
+        for (size_t i = 0; i < input->inventory->n_gpus; i++)
+                if (plan_is_for_dra(input->config, input->inventory, &input->inventory->gpus[i]))
+                        return true;
+        return false;
+}
+
+/*
+ * The label selects the nodes on which NVIDIA's MPS daemons run, and ours with such a node selector: it is true where
+ * they have something to do, also for claims, which NVIDIA's program does not know. With MIG the plan decides whether a
+ * unit is shared by MPS; NVIDIA's program does not run with both MPS and MIG.
+ */
 static bool is_mps_capable(const struct labels_input *input, bool has_mig)
 {
-        return input->config->sharing.mps && (!has_mig || has_mps_unit(input->plan));
+        return has_claimable_share(input) || (input->config->sharing.mps && (!has_mig || has_mps_unit(input->plan)));
 }
 
 static void put_capabilities(struct label_set *set)

@@ -91,7 +91,7 @@ static void check_for_own_shm(const struct ledger_core *core, const struct node_
         }
 }
 
-void declared_pods_forget(struct declared_pods *pods)
+static void forget_seen(struct declared_pods *pods)
 {
         map_done(&pods->seen);
         arena_done(&pods->seen_arena);
@@ -103,7 +103,7 @@ static bool note_pod_seen(struct declared_pods *pods, const char *uid)
         if (map_find(&pods->seen, uid))
                 return false;
         if (pods->seen.count >= PODS_MAX)
-                declared_pods_forget(pods);
+                forget_seen(pods);
         return map_add(&pods->seen, arena_strdup(&pods->seen_arena, uid), pods);
 }
 
@@ -417,6 +417,21 @@ void declared_pods_read_next(struct declared_pods *pods)
         declared_pods_read_named(read, holder);
 }
 
+/* Starts that wait are answered yet. All other pods are read again when this agent serves again. */
+void declared_pods_forget(struct declared_pods *pods)
+{
+        struct list *next;
+
+        for (struct list *at = pods->reads.next; at != &pods->reads; at = next) {
+                struct pod_read *read = container_of(at, struct pod_read, link);
+
+                next = at->next;
+                if (!read->started)
+                        free_read(read);
+        }
+        forget_seen(pods);
+}
+
 /* ---- begin and end ---- */
 
 void declared_pods_init(struct declared_pods *pods)
@@ -437,6 +452,6 @@ void declared_pods_close(struct declared_pods *pods, struct closing *closing)
                         read->started(&err, read->context);
                 free_read(read);
         }
-        declared_pods_forget(pods);
+        forget_seen(pods);
         closing_close(closing, &pods->timer);
 }

@@ -1,6 +1,7 @@
 #include "node/ledger/ledger.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
@@ -127,21 +128,69 @@ static size_t name_claims(const struct claim_set *claims, struct arena *arena, s
         return count;
 }
 
+static int compare_pod_names(const void *a, const void *b)
+{
+        const struct mps_holder *x = a;
+        const struct mps_holder *y = b;
+        const int by_unit = strcmp(x->unit, y->unit);
+
+        return by_unit ? by_unit : strcmp(x->pod, y->pod);
+}
+
+/* A pod whose containers hold several shares of a unit, one after the other or at a time, is named once. */
+static size_t sort_pods(struct mps_holder *pods, size_t n_pods)
+{
+        size_t count = 0;
+
+        qsort(pods, n_pods, sizeof(*pods), compare_pod_names);
+        for (size_t i = 0; i < n_pods; i++)
+                if (count == 0 || compare_pod_names(&pods[count - 1], &pods[i]) != 0)
+                        pods[count++] = pods[i];
+        return count;
+}
+
+/* Each id names its own unit where the allocation is bound to none. */
+static size_t name_pod(const struct ledger_share *of, struct arena *arena, struct mps_holder *ret)
+{
+        const struct allocation *allocation = of->allocation;
+        const struct resource *resource = of->shared->resource;
+        struct mps_holder holder = {.unit = allocation->unit};
+        size_t count = 0;
+
+        if (!of->holder || !of->holder->pod)
+                return 0;
+        holder.pod = arena_printf(arena, "%s/%s", of->holder->pod_namespace, of->holder->pod);
+        if (holder.unit)
+                ret[count++] = holder;
+        for (size_t i = 0; !allocation->unit && i < allocation->n_devices; i++) {
+                const struct device *device = map_find(&resource->by_id, allocation->devices[i]);
+
+                if (!device)
+                        continue;
+                holder.unit = resource->units[device->unit].uuid;
+                ret[count++] = holder;
+        }
+        return count;
+}
+
 /* Sends the names: pods as far as kubelet has listed them, and claims, for people who ask the supervisor. */
 static void send_names(const struct ledger *ledger)
 {
         _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
         const struct ledger_share *all;
         size_t n_all = ledger_shares(&ledger->core, &scratch, &all);
-        struct mps_holder *holders =
-                ARENA_ARRAY(&scratch, struct mps_holder, n_all + claim_set_count_devices(&ledger->claims) + 1);
-        size_t count = name_claims(&ledger->claims, &scratch, holders);
+        size_t most = claim_set_count_devices(&ledger->claims) + 1;
+        struct mps_holder *holders;
+        size_t n_claims;
+        size_t count;
 
         for (size_t i = 0; i < n_all; i++)
-                if (all[i].allocation->unit && all[i].holder && all[i].holder->pod)
-                        holders[count++] = (struct mps_holder){.unit = all[i].allocation->unit,
-                                .pod = arena_printf(
-                                        &scratch, "%s/%s", all[i].holder->pod_namespace, all[i].holder->pod)};
+                most += MAX(all[i].allocation->n_devices, 1U);
+        holders = ARENA_ARRAY(&scratch, struct mps_holder, most);
+        count = n_claims = name_claims(&ledger->claims, &scratch, holders);
+        for (size_t i = 0; i < n_all; i++)
+                count += name_pod(&all[i], &scratch, &holders[count]);
+        count = n_claims + sort_pods(holders + n_claims, count - n_claims);
         mps_link_name_holders(daemons_link(&ledger->core.daemons), holders, count);
 }
 
@@ -353,6 +402,7 @@ static struct ledger_allocation measure_allocation(
         const char **left = ARENA_ARRAY(arena, const char *, of->allocation->n_devices);
         struct ledger_allocation measured = {
                 .allocation = of->allocation,
+                .resource = of->shared->resource,
                 .holder = of->holder,
                 .left = left,
                 .threads_permille = 1000,

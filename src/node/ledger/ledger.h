@@ -112,6 +112,7 @@ void ledger_ask(struct ledger *ledger);
 /* An allocation, and what it is worth now. */
 struct ledger_allocation {
         const struct allocation *allocation; /* plan/allocations.h */
+        const struct resource *resource;     /* that has its ids: of the plan, or a draining one of it */
         const struct holder *holder;         /* node/kubelet/holders.h; NULL: kubelet has not said */
         const char *const *left;             /* of its devices, those that no newer allocation has */
         size_t n_left;

@@ -31,7 +31,7 @@
  *             its real use is not measured. Never terminates.
  *   unknown   A process whose owner is unknown: no PID, no pod in its cgroup, no allocation that could be its own while
  *             some allocations have no known owner yet, or a pod that kubelet's record has without a share of this
- *             unit. Proves nothing.
+ *             unit. It proves nothing, and violates no limit: it is reported as what it is.
  *
  * Allocations and their owners may be out of date: a process may be of a container that kubelet has not listed to us
  * yet. kubelet records a container's devices before it starts; so evidence against a process counts only with an answer

@@ -228,14 +228,30 @@ static void report_violation(const struct mps_report *report, enum log_level lev
         report_pod(report, violation, event, text);
 }
 
+static void report_appeared(const struct mps_report *report, const struct limit_violation *violation)
+{
+        if (violation->kind == LIMIT_VIOLATION_UNKNOWN)
+                report_violation(report, LOG_INFO, "the owner of MPS clients is not known",
+                        NODE_EVENT_MPS_CLIENT_UNKNOWN, violation);
+        else
+                report_violation(report, LOG_WARN, "limit violated", NODE_EVENT_MPS_ALLOCATION_VIOLATED, violation);
+}
+
+static void report_gone(const struct mps_report *report, const struct limit_violation *violation)
+{
+        if (violation->kind == LIMIT_VIOLATION_UNKNOWN)
+                report_violation(report, LOG_INFO, "the owner of MPS clients is known now, or they have ended",
+                        NODE_EVENT_MPS_CLIENT_SETTLED, violation);
+        else
+                report_violation(report, LOG_INFO, "limit holds again", NODE_EVENT_MPS_ALLOCATION_HOLDS, violation);
+}
+
 void mps_report_violations(const struct mps_report *report, const struct limit_monitor_report *limit_monitor)
 {
         for (size_t i = 0; i < limit_monitor->n_appeared; i++)
-                report_violation(report, LOG_WARN, "limit violated", NODE_EVENT_MPS_ALLOCATION_VIOLATED,
-                        limit_monitor->appeared[i]);
+                report_appeared(report, limit_monitor->appeared[i]);
         for (size_t i = 0; i < limit_monitor->n_gone; i++)
-                report_violation(
-                        report, LOG_INFO, "limit holds again", NODE_EVENT_MPS_ALLOCATION_HOLDS, limit_monitor->gone[i]);
+                report_gone(report, limit_monitor->gone[i]);
         for (size_t i = 0; i < limit_monitor->n_ending; i++)
                 report_violation(report, LOG_WARN, "terminating an MPS client", NODE_EVENT_MPS_CLIENT_TERMINATED,
                         limit_monitor->ending[i]);

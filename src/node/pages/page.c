@@ -209,20 +209,41 @@ static double count_reserved(const struct device_list *list, const struct resour
         return (double)reserved;
 }
 
-static void add_plugin(const struct maker *maker, struct report_unit *ret, size_t position, size_t unit_position)
+static void set_plugin(const struct node_facts *facts, struct report_unit *ret, const struct resource *resource,
+        const struct unit *unit)
 {
-        const struct node_facts *facts = maker->facts;
-        const struct resource *resource = &facts->plan->resources[position];
-        const struct unit *unit = &resource->units[unit_position];
         const enum sharing_strategy strategy = unit->shared ? resource->strategy : SHARING_NONE;
 
         ret->by = "device-plugin";
         ret->resource = resource->name;
         ret->sharing = sharing_strategy_name(strategy);
         ret->replicas = unit->replicas;
-        ret->granted =
-                strategy == SHARING_MPS || facts->usage->is_listed ? count_granted(facts->usage, unit->uuid) : NAN;
-        ret->reserved = count_reserved(facts->lists ? facts->lists[position] : NULL, resource, unit_position);
+        if (facts->is_serving && (strategy == SHARING_MPS || facts->usage->is_listed))
+                ret->granted = count_granted(facts->usage, unit->uuid);
+}
+
+/* False: the resource does not have the unit, neither now nor for those who hold some of it. */
+static bool add_plugin(const struct maker *maker, struct report_unit *ret, size_t position)
+{
+        const struct node_facts *facts = maker->facts;
+        const struct resource *resource = &facts->plan->resources[position];
+        const struct unit *unit = resource_find_unit(resource, ret->uuid);
+
+        for (size_t i = 0; !unit && i < resource->n_draining; i++) {
+                unit = resource_find_unit(&resource->draining[i], ret->uuid);
+                if (unit)
+                        set_plugin(facts, ret, &resource->draining[i], unit);
+                ret->draining = unit;
+        }
+        if (!unit)
+                return false;
+        if (ret->draining)
+                return true;
+        set_plugin(facts, ret, resource, unit);
+        ret->draining = unit->is_kept;
+        ret->reserved = count_reserved(
+                facts->lists ? facts->lists[position] : NULL, resource, (size_t)(unit - resource->units));
+        return true;
 }
 
 static const char *sharing_by_claim(const struct ledger_claim *claim, const char *uuid)
@@ -243,11 +264,8 @@ static void add_plan(const struct maker *maker, struct report_unit *unit)
         const struct plan *plan = maker->facts->plan;
 
         for (size_t i = 0; plan && i < plan->n_resources; i++)
-                for (size_t j = 0; j < plan->resources[i].n_units; j++)
-                        if (strcmp(plan->resources[i].units[j].uuid, unit->uuid) == 0) {
-                                add_plugin(maker, unit, i, j);
-                                return;
-                        }
+                if (add_plugin(maker, unit, i))
+                        return;
         if (!plan || !plan->claimable || !resource_find_unit(plan->claimable, unit->uuid))
                 return;
         unit->by = "dra";

@@ -25,6 +25,7 @@ struct node_facts {
         size_t n_claims;
         const struct node_event_record *events; /* the newest last */
         size_t n_events;
+        bool is_serving;         /* this agent serves the node, so it knows who was granted what */
         int64_t now_ms;          /* since the epoch */
         uint64_t monotonic_ms;   /* the same moment, on the clock of samples */
         bool has_history;        /* the page includes the history */

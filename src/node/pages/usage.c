@@ -58,10 +58,10 @@ static const char *make_key(struct arena *arena, const struct holder *holder, co
  * An allocation that is not bound to a unit counts for the units of its ids, if the plan still has them. One of which a
  * newer allocation has everything gives its pod only a name; of which it has a part, the rest.
  */
-static void usage_add_allocation(struct owners *owners, const struct resource *resource,
-        const struct ledger_allocation *allocation, struct arena *arena)
+static void usage_add_allocation(struct owners *owners, const struct ledger_allocation *allocation, struct arena *arena)
 {
         static const struct holder unknown;
+        const struct resource *resource = allocation->resource;
         const struct holder *holder = allocation->holder ? allocation->holder : &unknown;
         const size_t n_devices = allocation->allocation->n_devices;
         struct usage_owner owner = {.pod_uid = holder->pod_uid,
@@ -96,13 +96,13 @@ static void usage_add_allocation(struct owners *owners, const struct resource *r
 }
 
 static void add_allocations(
-        struct owners *owners, const struct ledger *ledger, const struct resource *resource, struct arena *arena)
+        struct owners *owners, const struct ledger *ledger, const char *resource, struct arena *arena)
 {
         const struct ledger_allocation *allocations;
-        const size_t count = ledger_allocations(ledger, resource->name, arena, &allocations);
+        const size_t count = ledger_allocations(ledger, resource, arena, &allocations);
 
         for (size_t i = 0; i < count; i++)
-                usage_add_allocation(owners, resource, &allocations[i], arena);
+                usage_add_allocation(owners, &allocations[i], arena);
 }
 
 /* Adds one device. Several pods have it together, so it is not attributed to one of them. */
@@ -205,7 +205,7 @@ void node_usage_look(const struct node_usage *usage, const struct ledger *ledger
 
         *ret = (struct node_usage_view){0};
         for (size_t i = 0; plan && i < plan->n_resources; i++)
-                add_allocations(&owners, ledger, &plan->resources[i], arena);
+                add_allocations(&owners, ledger, plan->resources[i].name, arena);
         usage_add_claims(&owners, ledger, arena);
         ret->is_listed = ledger_containers(ledger, &containers, &n_containers);
         usage_add_containers(&owners, plan, containers, n_containers, arena);

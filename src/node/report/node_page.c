@@ -82,6 +82,7 @@ static const struct json_field unit_fields[] = {
         JSON_TEXT("resource", struct report_unit, resource, any),
         JSON_TEXT("sharing", struct report_unit, sharing, any),
         JSON_TEXT("by", struct report_unit, by, any),
+        JSON_BOOL("draining", struct report_unit, draining, .has = offsetof(struct report_unit, draining)),
         JSON_REAL("replicas", struct report_unit, replicas),
         JSON_REAL("granted", struct report_unit, granted),
         JSON_REAL("reserved", struct report_unit, reserved),

@@ -84,8 +84,9 @@ struct report_unit {
         const char *resource; /* that it is advertised as */
         const char *sharing;  /* "none", "time-slicing", "mps" */
         const char *by;       /* who grants it: "device-plugin", "dra" */
+        bool draining;        /* a change waits for the pods that have some of it; no other pod gets any meanwhile */
         double replicas;
-        double granted;  /* of the replicas */
+        double granted;  /* of the replicas; NaN also where another agent still serves the node */
         double reserved; /* kept back so that larger requests find room */
         double memory;
         double memory_used;

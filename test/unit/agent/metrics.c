@@ -62,7 +62,7 @@ static const struct limit_violation limit = {.kind = LIMIT_VIOLATION_LIMIT,
         .pod_uid = "u1",
         .pod = "team-a/train",
         .container_id = "c0ffee"};
-static const struct limit_violation unknown = {.kind = LIMIT_VIOLATION_UNKNOWN, .daemon = "GPU-1"};
+static const struct limit_violation unknown = {.kind = LIMIT_VIOLATION_UNKNOWN, .daemon = "GPU-1", .measured = 3};
 static const struct limit_violation *const standing[] = {&memory, &limit, &unknown, &limit};
 
 static struct mps_faults faults;
@@ -145,7 +145,7 @@ static const char *const expected[] = {
         "warpshare_mps_fault_pod{daemon=\"GPU-1\",unit=\"GPU-1\",namespace=\"team-a\",pod=\"train\"} 1",
         "warpshare_limit_violations{kind=\"memory\"," CLIENT " 1",
         "warpshare_limit_violations{kind=\"limit\"," CLIENT " 2",
-        "warpshare_limit_violations{kind=\"unknown\",daemon=\"GPU-1\"} 1",
+        "warpshare_mps_unknown_clients{daemon=\"GPU-1\"} 3",
         "warpshare_limit_violations_total{kind=\"memory\"} 2",
         "warpshare_limit_violations_total{kind=\"limit\"} 5",
         "warpshare_limit_violations_total{kind=\"unallocated\"} 0",

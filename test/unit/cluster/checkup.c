@@ -192,6 +192,13 @@ static void test_what_the_agent_offers_is_compared_with_what_kubelet_counts(void
                         .verdict = "note",
                         .check = "resources",
                         .found = "nvidia.com/gpu: 4 of 10 replicas are reserved, more than a third"},
+                {.object = GPUS("10", "6"), /* of one that drains, what is granted counts */
+                        .page = PAGE(
+                                "1795687199", UNIT(", \"replicas\": 20, \"granted\": 3, \"draining\": true") ", " UNIT(
+                                                      ", \"replicas\": 5")),
+                        .verdict = "ok",
+                        .check = "resources",
+                        .found = "nvidia.com/gpu: kubelet counts 6 of 8"},
                 {.object = GPUS("10", "10"), .page = PAGE("1795687199", ""), .check = "resources"},
         };
 

@@ -284,6 +284,25 @@ static void test_replicas_that_pods_have_count_also_where_the_agent_gives_no_sum
         check_all(table, ARRAY_SIZE(table));
 }
 
+static void test_replicas_that_wait_for_a_change_are_not_free(void **state UNUSED)
+{
+        static const struct case_of_pod table[] = {
+                {.pod = POD(ASKS("3"), INSUFFICIENT),
+                        .nodes = {{"n1", OBJECT("", "10", "5"),
+                                PAGE(UNIT("mps", "10", "0", ", \"granted\": 1, \"draining\": true, \"healthy\": true",
+                                        SHARE("x", "1")) ", " UNIT("mps", "4", "0",
+                                        ", \"granted\": 2, \"healthy\": true", SHARE("y", "2")))}},
+                        .sentence =
+                                "team-a/train-0 waits: it asks for 3 nvidia.com/gpu.shared; 1 node has it: on 1 too few "
+                                "replicas are free",
+                        .todo = "wait until a pod ends, or end one of those that have them",
+                        .reason = "2 of 5 are free; taken by team-b/y (2) and team-b/x (1)",
+                        .state = WHY_WAITS},
+        };
+
+        check_all(table, ARRAY_SIZE(table));
+}
+
 static void test_a_pod_that_waits_for_a_claim_is_explained_by_the_claim(void **state UNUSED)
 {
         static const struct case_of_pod table[] = {
@@ -412,6 +431,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_a_pod_that_waits_for_a_node_is_explained_by_the_nodes_that_have_what_it_asks_for),
                 cmocka_unit_test(test_replicas_that_pods_have_count_also_where_the_agent_gives_no_sum),
+                cmocka_unit_test(test_replicas_that_wait_for_a_change_are_not_free),
                 cmocka_unit_test(test_a_pod_that_waits_for_a_claim_is_explained_by_the_claim),
                 cmocka_unit_test(test_a_pod_that_kubelet_refused_is_explained_by_what_it_said),
                 cmocka_unit_test(test_a_pod_that_is_on_a_node_is_explained_by_what_it_has_or_waits_for_there),

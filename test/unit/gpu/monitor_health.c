@@ -276,6 +276,62 @@ static void test_a_lost_gpu_takes_all_its_mig_devices_and_no_others(void **state
                 assert_true(!strstr(fixture->reported[i], B) && !strstr(fixture->reported[i], "MIG-of-b"));
 }
 
+/* A GPU whose second MIG device is made and destroyed; each probe takes a while to find its unit. */
+#define SLOW_MIG_GPU(second)                                                                                           \
+        REPORTS "delays: {nvmlDeviceGetHandleByUUID: 100ms}\n"                                                         \
+                "gpus:\n"                                                                                              \
+                "- model: A100-40GB\n"                                                                                 \
+                "  uuid: " A "\n"                                                                                      \
+                "  mig:\n"                                                                                             \
+                "    devices:\n"                                                                                       \
+                "    - {profile: 3g.20gb, gi: 1, ci: 0, uuid: " MIG_1 "}\n" second
+
+static void test_a_mig_device_that_is_destroyed_during_a_reading_is_not_unhealthy(void **state)
+{
+        static const char two[] = SLOW_MIG_GPU("    - {profile: 3g.20gb, gi: 2, ci: 0, uuid: " MIG_2 "}\n");
+        struct fixture *fixture = *state;
+        struct gpu_monitor_options options = quick(fixture);
+
+        options.refresh_ms = 20;
+        start_with(fixture, two, &options);
+        for (size_t i = 0, at = 0; i < 4; i++) {
+                const size_t n_wanted = i % 2 ? 1 : 2;
+
+                do
+                        at = expect(fixture, at, "inventory") + 1;
+                while (fixture->inventory->gpus[0].n_mig_devices != n_wanted);
+                run_for(fixture, 60);
+                scenario_write(n_wanted == 2 ? SLOW_MIG_GPU("") : two);
+        }
+        run_for(fixture, 500);
+        for (size_t i = 0; i < fixture->n_reported; i++)
+                assert_memory_equal(fixture->reported[i], "inventory", strlen("inventory"));
+}
+
+static void test_a_mig_device_that_is_listed_and_not_found_is_unhealthy_at_its_second_reading(void **state)
+{
+        static const char not_found_once[] =
+                MIG_GPU "  errors: {nvmlDeviceGetHandleByUUID: {error: NOT_FOUND, after: 1, times: 1}}\n";
+        static const char once_more[] =
+                MIG_GPU "  errors: {nvmlDeviceGetHandleByUUID: {times: 1, error: NOT_FOUND, after: 1}}\n";
+        struct fixture *fixture = *state;
+        struct gpu_monitor_options options = quick(fixture);
+        size_t at;
+
+        options.refresh_ms = 200;
+        start_with(fixture, MIG_GPU, &options);
+        at = expect(fixture, 0, "inventory");
+        scenario_write(not_found_once);
+        run_for(fixture, 600);
+        assert_int_equal(fixture->n_reported, at + 1);
+        /* Each change of the file lets the next reading miss the device once. */
+        for (size_t i = 0; i < PATIENCE_MS / 150 && fixture->n_reported == at + 1; i++) {
+                scenario_write(i % 2 ? not_found_once : once_more);
+                run_for(fixture, 150);
+        }
+        assert_non_null(strstr(fixture->reported[at + 1], "- " MIG_1 " nvmlDeviceGetHandleByUUID: "));
+}
+
 static void test_without_recovery_a_unit_stays_away_until_the_policy_changes(void **state)
 {
         struct fixture *fixture = *state;
@@ -369,6 +425,8 @@ int main(void)
                 TEST(test_a_driver_or_a_board_without_events_is_no_failure),
                 TEST(test_with_checks_disabled_neither_events_nor_their_absence_matter),
                 TEST(test_a_lost_gpu_takes_all_its_mig_devices_and_no_others),
+                TEST(test_a_mig_device_that_is_destroyed_during_a_reading_is_not_unhealthy),
+                TEST(test_a_mig_device_that_is_listed_and_not_found_is_unhealthy_at_its_second_reading),
                 TEST(test_without_recovery_a_unit_stays_away_until_the_policy_changes),
                 TEST(test_the_policy_can_be_replaced_at_any_time),
                 TEST(test_a_policy_that_comes_while_there_is_no_driver_holds_when_it_comes),

@@ -80,7 +80,8 @@ class Sim:
     def scenario(self, text='', version=550, gpus=1, sms=108):
         lines = ['version: %d' % version, 'lifetime: 300', 'process-directory: %s' % self.processes]
         lines += ['gpu: %s sms=%d memory=40960 cc=8 name=A100' % (uuid, sms) for uuid in GPU[:gpus]]
-        self.replace('\n'.join(lines) + '\n' + text + '\n')
+        owner = '' if 'owner:' in text else 'owner: %d\n' % os.getpid()  # last: tests count lines
+        self.replace('\n'.join(lines) + '\n' + text + '\n' + owner)
 
     def edit(self, old, new):
         self.replace((self.folder / 'scenario').read_text().replace(old, new, 1))

@@ -621,6 +621,19 @@ def test_nothing_outlives_its_lifetime(sim):
     wait(lambda: not list(sim.ours()), 'all have gone')
 
 
+def test_nothing_outlives_the_process_that_it_is_for(sim):
+    with subprocess.Popen(['sleep', '60']) as owner:
+        sim.scenario('owner: %d' % owner.pid)
+        sim.start()
+        client = sim.client()
+        client.wait('connected')
+        assert sim.daemon.poll() is None
+        owner.kill()
+    assert sim.daemon.wait(30) == 1
+    assert client.ends() in (3, 5)
+    wait(lambda: not list(sim.ours()), 'all have gone')
+
+
 def test_an_entry_for_a_gpu_that_a_client_does_not_see_lifts_every_limit_of_memory_as_recorded(sim):
     text = (pathlib.Path(__file__).parents[2] / 'fixtures/recorded/mps/615-v3.txt').read_text()
     entries = re.search(r'for a GPU that the process does not see \("(\S+)" with one GPU\): no limit at all', text).group(1)

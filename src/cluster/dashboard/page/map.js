@@ -18,7 +18,8 @@ function drawUnit(node, gpu, unit, isPlain) {
   const reserved = unit.replicas ? 1000 * (unit.reserved || 0) / unit.replicas : 0;
   const unknown = unit.shares.some((share) => share[0] === null);
   const widths = unit.shares.map((share) => share[0] === null ? 1000 / unit.shares.length : Math.max(share[0], 4));
-  const free = unknown ? 0 : Math.max(0, 1000 - reserved - widths.reduce((a, b) => a + b, 0));
+  const isUnknown = unit.replicas !== undefined && unit.granted === undefined;
+  const rest = unknown || isUnknown ? 0 : Math.max(0, 1000 - reserved - widths.reduce((a, b) => a + b, 0));
   const bar = el('span', {class: `unit ${unitState(node, unit)}`, '--w': gpu.units.length > 1 ? parseInt(unit.profile, 10) || 1 : 1});
   unit.shares.forEach((share, position) => {
     const [, memory, sm, namespace] = share;
@@ -35,8 +36,8 @@ function drawUnit(node, gpu, unit, isPlain) {
   });
   if (reserved > 0)
     bar.append(el('i', {class: 'reserved', '--s': reserved}));
-  if (free > 0)
-    bar.append(el('i', {class: 'free', '--s': free}));
+  if (rest > 0)
+    bar.append(el('i', {class: unit.draining ? 'reserved' : 'free', '--s': rest}));
   return bar;
 }
 
@@ -50,7 +51,7 @@ function words(node, gpu) {
   const reserved = sum(gpu.units, (unit) => unit.reserved);
   const faulty = gpu.units.find((unit) => unit.unhealthy !== undefined);
   return [`GPU ${gpu.index ?? ''} of ${node.name}, ${shortModel(gpu.model)}`,
-    granted !== undefined && of !== undefined && `${granted} of ${of} replicas granted`, reserved > 0 && `${reserved} reserved`,
+    granted !== undefined && of !== undefined && `${granted} of ${of} replicas granted`, gpu.units.some((unit) => unit.draining) && 'draining', reserved > 0 && `${reserved} reserved`,
     gpu.used !== undefined && `memory ${gpu.used} %`, gpu.sm !== undefined && `SM ${gpu.sm} %`,
     faulty ? `unhealthy${faulty.unhealthy && ': ' + faulty.unhealthy}` : node.state !== 'answers' && stateOf(node)].filter(Boolean).join(', ');
 }
@@ -181,7 +182,7 @@ function drawLegend() {
   const own = choices.colour === 'namespace' ?
     [...colouredNamespaces().map((name) => item(`ns${colourOf(name)}`, name)), item('ns0', 'others')] :
     [item('share', 'granted; filled: memory used'), item('share full', 'memory nearly full'), item('share idle', 'granted, not used')];
-  legend.replaceChildren(...own, item('free', 'free'), item('reserved', 'reserved for larger requests'), item('smkey', 'SM activity'), item('illkey', 'unhealthy'));
+  legend.replaceChildren(...own, item('free', 'free'), item('reserved', 'reserved for larger requests, or waiting for a change'), item('smkey', 'SM activity'), item('illkey', 'unhealthy'));
 }
 
 function choice(name, label, options) {

@@ -10,8 +10,22 @@ export function isUnhealthy(gpu) {
   return gpu.units.some((unit) => unit.unhealthy !== undefined);
 }
 
+// undefined: the agent counts no replicas, or does not know who has some.
 export function freeOf(unit) {
-  return unit.replicas === undefined ? undefined : Math.max(0, unit.replicas - (unit.granted || 0) - (unit.reserved || 0));
+  if (unit.replicas === undefined || unit.granted === undefined)
+    return undefined;
+  return unit.draining ? 0 : Math.max(0, unit.replicas - unit.granted - (unit.reserved || 0));
+}
+
+// "3 granted, 1 reserved, 6 free of 10"
+export function replicasText(unit) {
+  if (unit.replicas === undefined)
+    return undefined;
+  if (unit.granted === undefined)
+    return `${unit.replicas}; who has some of them is not known`;
+  if (unit.draining)
+    return `${unit.granted} of ${unit.replicas} granted; the others wait with a change until these are given back`;
+  return `${unit.granted} granted, ${unit.reserved ?? 0} reserved, ${freeOf(unit)} free of ${unit.replicas}`;
 }
 
 // Sums over the units of a GPU; undefined where no unit knows.
@@ -57,7 +71,7 @@ export function totals(nodes) {
         all.smOf++;
       }
       for (const unit of gpu.units) {
-        all.replicas += unit.replicas || 0;
+        all.replicas += unit.granted === undefined ? 0 : unit.replicas || 0;
         all.granted += unit.granted || 0;
         all.reserved += unit.reserved || 0;
         all.shares += unit.shares.length;

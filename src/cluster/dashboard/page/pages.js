@@ -3,6 +3,7 @@
 import {ask, nodes} from './api.js';
 import {ago, bytes, count, el, energy, facts, link, meter, percent, plural, shortModel, span, sparkline, table, when} from './dom.js';
 import {drawBar} from './map.js';
+import {replicasText} from './model.js';
 import {nameOf, sharingName} from './tip.js';
 import {eventList} from './lists.js';
 
@@ -55,7 +56,7 @@ function unitSection(unit, hasSeveral) {
     hasSeveral && el('h2', null, unit.profile ? `MIG ${unit.profile} ` : 'Unit ', el('small', null, unit.index ?? '')),
     unit.healthy === false && el('p', {class: 'banner bad'}, `⚠ Unhealthy${unit.reason ? `: ${unit.reason}` : ''}. Nothing new is placed here; it comes back by itself once it answers well.`),
     facts([['Resource', unit.resource], ['Sharing', sharingName(unit.sharing)], ['Granted by', unit.by === 'dra' ? 'DRA' : unit.by === 'device-plugin' ? 'device plugin' : unit.by],
-      ['Replicas', unit.replicas === undefined ? undefined : `${unit.granted ?? 0} granted, ${unit.reserved ?? 0} reserved, ${Math.max(0, unit.replicas - (unit.granted ?? 0) - (unit.reserved ?? 0))} free of ${unit.replicas}`],
+      ['Replicas', replicasText(unit)],
       ['Memory', hasSeveral ? meter(unit.memoryUsed / unit.memory, `${bytes(unit.memoryUsed)} of ${bytes(unit.memory)}`) : undefined],
       ['SM, last hour', unit.history && sparkline(unit.history, 'SM activity in the last hour')]]),
     reservedWords(unit) && el('details', null, el('summary', null, `Why ${unit.reserved === 1 ? 'is' : 'are'} ${plural(unit.reserved, 'replica')} reserved?`), el('p', null, reservedWords(unit))),

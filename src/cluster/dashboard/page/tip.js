@@ -40,8 +40,8 @@ function unitBlock(unit, gpu, marked) {
   const position = marked && marked.dataset.unit === unit.uuid ? Number(marked.dataset.share) : -1;
   const first = Math.max(0, Math.min(position - ROWS + 1, unit.shares.length - ROWS));
   const rows = unit.shares.slice(first, first + ROWS).map((share, i) => shareRow(share, first + i === position));
-  const head = [unit.profile && `${unit.profile} (${unit.index ?? ''})`, sharingName(unit.sharing), unit.replicas !== undefined && `${unit.granted ?? 0} of ${plural(unit.replicas, 'replica')} granted`,
-    unit.reserved > 0 && `${unit.reserved} reserved`].filter(Boolean).join(' · ');
+  const head = [unit.profile && `${unit.profile} (${unit.index ?? ''})`, sharingName(unit.sharing), unit.replicas !== undefined && (unit.granted === undefined ? plural(unit.replicas, 'replica') : `${unit.granted} of ${plural(unit.replicas, 'replica')} granted`),
+    unit.draining && 'draining', unit.reserved > 0 && `${unit.reserved} reserved`].filter(Boolean).join(' · ');
   return [el('p', null, head), unit.healthy === false && el('p', {class: 'bad'}, `⚠ ${unit.reason || 'unhealthy'}`),
     rows.length > 0 && el('table', null, el('thead', null, el('tr', null, ['Share', 'Replicas', 'Memory', 'SM'].map((head) => el('th', null, head)))), el('tbody', null, rows)),
     unit.shares.length > ROWS && el('p', {class: 'quiet'}, `and ${unit.shares.length - rows.length} more`)];

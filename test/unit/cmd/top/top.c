@@ -77,6 +77,23 @@ static void test_processes_and_the_last_hour_are_there_where_they_are_wanted(voi
                 "        4711  python3            1024 MiB   40 %\n");
 }
 
+static void test_a_unit_that_drains_shows_what_is_still_granted(void **state)
+{
+        static const char page[] =
+                "{\"version\":1,\"gpus\":[{\"uuid\":\"GPU-A\",\"index\":\"0\",\"units\":[{\"uuid\":\"GPU-A\","
+                "\"index\":\"0\",\"by\":\"device-plugin\",\"draining\":true,\"replicas\":10,\"granted\":3,\"memory\":1024,"
+                "\"memoryUsed\":0,\"shares\":[{\"namespace\":\"ns\",\"pod\":\"train\",\"replicas\":3}]}]}]}";
+        struct fixture *fixture = *state;
+        struct error err;
+
+        assert_ok(node_page_read(&fixture->page, &fixture->arena, page, strlen(page), &err), &err);
+        make(fixture, TOP_BY_MEMORY, "");
+        expect_table(fixture, 0, false, true,
+                "GPU 0  [....................] 0 of 0 MiB, 3 of 10 granted, draining  GPU-A\n"
+                "  POD       REPLICAS\n"
+                "  ns/train         3\n");
+}
+
 static void test_the_order_is_the_wish(void **state)
 {
         static const struct {
@@ -198,6 +215,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 TEST(test_a_table_has_units_and_shares_by_memory),
                 TEST(test_processes_and_the_last_hour_are_there_where_they_are_wanted),
+                TEST(test_a_unit_that_drains_shows_what_is_still_granted),
                 TEST(test_the_order_is_the_wish),
                 TEST(test_a_filter_leaves_only_pods_that_match),
                 TEST(test_a_narrow_terminal_has_fewer_columns_and_no_longer_lines),

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -67,9 +68,9 @@ void rig_behave(struct rig *rig, const char *lines)
 {
         rig_write(rig, rig_path(rig, "%s/mps.sim", rig->root),
                 rig_path(rig,
-                        "lifetime: 300\ngpu: " GPU_A " sms=108 memory=40960 cc=8\ngpu: " GPU_B
+                        "lifetime: 300\nowner: %d\ngpu: " GPU_A " sms=108 memory=40960 cc=8\ngpu: " GPU_B
                         " sms=108 memory=40960 cc=8\nprocess-directory: %s/processes\n%s",
-                        rig->root, lines));
+                        (int)getpid(), rig->root, lines));
 }
 
 /* ---- the loop ---- */
@@ -301,6 +302,7 @@ static pid_t run_program(
 
                 for (size_t i = 0; i < 7 && environment[i]; i++)
                         variables[i] = strdup(environment[i]);
+                prctl(PR_SET_PDEATHSIG, SIGKILL);
                 if (in >= 0)
                         dup2(in, STDIN_FILENO);
                 dup2(output, STDOUT_FILENO);

@@ -507,6 +507,31 @@ static void test_an_agent_that_serves_again_reads_what_was_declared_meanwhile(vo
         assert_string_equal(worth(), "2048 MiB 25.0");
 }
 
+/* What was asked before the agent did not serve is not awaited: the pod is read anew when it serves again. */
+static void test_a_volume_at_dev_shm_is_told_once_though_the_agent_stopped_serving_meanwhile(void **state UNUSED)
+{
+        const char *events;
+        const char *first;
+
+        fake_api_pod("train", "", "")->has_own_shm = true;
+        api.to = FAKE_IS_SILENT;
+        rig_run("train", "GPU-0::0");
+        for (int i = 0; i < GRACE_MS / 100 && api.n_calls == 0; i++)
+                rig_pass(100);
+        assert_int_equal(api.n_calls, 1);
+        (void)fake_events_of_node();
+        ledger_leave(rig.ledger);
+        rig_apply(rig.plan);
+        rig_pass(100); /* kubelet's list */
+        api.to = FAKE_ANSWERS;
+        rig_settle();
+        rig_pass(2 * GRACE_MS);
+        events = fake_events_of_node();
+        first = strstr(events, "MPSSharedMemoryHidden");
+        assert_non_null(first);
+        assert_null(strstr(first + 1, "MPSSharedMemoryHidden"));
+}
+
 static void test_a_pod_that_is_created_again_declares_again(void **state UNUSED)
 {
         fake_api_pod("train", "'warpshare.dev/memory': '1Gi'", "");
@@ -700,6 +725,7 @@ int main(void)
                         test_of_a_container_that_started_without_its_declaration_only_its_own_variables_count_later,
                         RIG_DECLARED),
                 RIG_TEST_WITH(test_an_agent_that_serves_again_reads_what_was_declared_meanwhile, RIG_DECLARED),
+                RIG_TEST(test_a_volume_at_dev_shm_is_told_once_though_the_agent_stopped_serving_meanwhile),
                 RIG_TEST_WITH(test_a_pod_that_is_created_again_declares_again, RIG_DECLARED),
                 RIG_TEST_WITH(
                         test_the_node_and_the_pods_have_an_event_once_while_containers_declare_too_much, RIG_DECLARED),

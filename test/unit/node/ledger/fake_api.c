@@ -68,7 +68,10 @@ struct fake_pod *fake_api_pod(const char *name, const char *annotations, const c
                 if (!pods[i].name)
                         pod = &pods[i];
         assert_true(pod < pods + MAX_PODS);
-        *pod = (struct fake_pod){arena_strdup(&texts, name), arena_printf(&texts, "uid-%s", name), annotations, env};
+        *pod = (struct fake_pod){.name = arena_strdup(&texts, name),
+                .uid = arena_printf(&texts, "uid-%s", name),
+                .annotations = annotations,
+                .env = env};
         return pod;
 }
 
@@ -76,8 +79,8 @@ static json_t *object_of(const struct fake_pod *pod)
 {
         char *text = arena_printf(&texts,
                 "{'metadata': {'uid': '%s', 'annotations': {%s}}, 'spec': {'initContainers': [{'name': 'prepare', "
-                "'env': [%s]}], 'containers': [{'name': 'main', 'env': [%s]}]}}",
-                pod->uid, pod->annotations, pod->env, pod->env);
+                "'env': [%s]}], 'containers': [{'name': 'main', 'env': [%s], 'volumeMounts': [%s]}]}}",
+                pod->uid, pod->annotations, pod->env, pod->env, pod->has_own_shm ? "{'mountPath': '/dev/shm'}" : "");
         json_t *object;
 
         for (char *at = text; *at; at++)

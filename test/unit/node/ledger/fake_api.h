@@ -12,6 +12,7 @@ struct fake_pod {
         const char *uid; /* uid-<name>, for the test to change */
         const char *annotations;
         const char *env;
+        bool has_own_shm; /* its container "main" has a volume at /dev/shm; the test sets it */
 };
 
 struct fake_api {

@@ -50,6 +50,14 @@ const char *node_event_reason(enum node_event event)
         switch (event) {
         case NODE_EVENT_MPS_NOTICE:
                 return "MPSNotice";
+        case NODE_EVENT_MPS_SHARED_MEMORY_HIDDEN:
+                return "MPSSharedMemoryHidden";
+        case NODE_EVENT_MPS_ALLOCATION_VIOLATED:
+                return "MPSLimitViolated";
+        case NODE_EVENT_MPS_CLIENT_UNKNOWN:
+                return "MPSClientUnknown";
+        case NODE_EVENT_MPS_CLIENT_SETTLED:
+                return "MPSClientSettled";
         case NODE_EVENT_POD_GETS_LESS:
                 return "PodGetsLess";
         case NODE_EVENT_DECLARATION_IGNORED:

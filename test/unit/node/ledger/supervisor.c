@@ -40,6 +40,16 @@ static void test_it_is_sent_what_containers_hold_and_with_which_limits(void **st
         assert_string_equal(supervisor.holders, "GPU-1 pod team/serve");
 }
 
+/* Its init container and the container after it hold the same replicas, of two allocations. */
+static void test_a_pod_is_named_once_of_a_unit(void **state UNUSED)
+{
+        rig_run("other", "GPU-0::2");
+        rig_allocate_init("train", "GPU-0::0 GPU-0::1");
+        rig_run("train", "GPU-0::0 GPU-0::1");
+        rig_pass(GRACE_MS);
+        assert_string_equal(supervisor.holders, "GPU-0 pod team/other, GPU-0 pod team/train");
+}
+
 /* What the container's own variables limit, nobody makes. */
 static void test_it_is_not_sent_containers_that_need_nothing_from_it(void **state UNUSED)
 {
@@ -175,6 +185,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 RIG_TEST_WITH(test_it_is_sent_what_containers_hold_and_with_which_limits, RIG_NAMESPACES),
+                RIG_TEST_WITH(test_a_pod_is_named_once_of_a_unit, RIG_NAMESPACES),
                 RIG_TEST(test_it_is_not_sent_containers_that_need_nothing_from_it),
                 RIG_TEST_WITH(test_an_allocation_counts_from_its_answer_however_late_that_was, RIG_PARTITIONS),
                 RIG_TEST_WITH(test_an_allocation_is_not_over_while_its_answer_is_awaited, RIG_PARTITIONS),

@@ -2,6 +2,7 @@
  * What processes have against what their containers hold, as the supervisor sees the ones and kubelet knows the others.
  * How it is judged is tested with the guard; this is what it is told, and what comes of it.
  */
+#include "fake_events.h"
 #include "rig.h"
 
 #include <unistd.h>
@@ -113,6 +114,26 @@ static void test_a_pod_without_devices_of_the_unit_in_kubelets_list_is_external(
         assert_int_equal(supervisor.terminated, 7);
 }
 
+static void test_a_process_of_an_unknown_owner_is_reported_and_violates_nothing(void **state UNUSED)
+{
+        rig_run("train", "GPU-0::0");
+        rig_pass(GRACE_MS);
+        (void)fake_events_of_node();
+        fake_supervisor_show("GPU-0", NULL, 100);
+        rig_pass(GRACE_MS);
+        assert_int_equal(measure().n_standing, 1);
+        assert_int_equal(measure().standing[0]->kind, LIMIT_VIOLATION_UNKNOWN);
+        assert_string_equal(fake_events_of_node(),
+                "MPSClientUnknown: the owner of MPS clients is not known: 1 MPS clients of daemon GPU-0 with 100 MiB "
+                "have no known owner, one of them process 7: no pod is in their cgroups\n");
+        show_none();
+        rig_pass(GRACE_MS);
+        assert_memory_equal(fake_events_of_node(), "MPSClientSettled: ", strlen("MPSClientSettled: "));
+        fake_supervisor_show("GPU-0", "uid-train", 20000);
+        rig_pass(GRACE_MS);
+        assert_memory_equal(fake_events_of_node(), "MPSLimitViolated: ", strlen("MPSLimitViolated: "));
+}
+
 /* An init container is in kubelet's record alone. */
 static void test_an_init_container_is_not_external(void **state UNUSED)
 {
@@ -147,6 +168,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 RIG_TEST(test_a_process_below_its_limit_is_no_violation),
                 RIG_TEST(test_a_process_with_more_memory_than_promised_is_terminated),
+                RIG_TEST(test_a_process_of_an_unknown_owner_is_reported_and_violates_nothing),
                 RIG_TEST(test_a_process_counts_only_if_the_supervisor_sees_it_after_its_allocation_is_over),
                 RIG_TEST(test_no_process_is_terminated_on_facts_from_before_the_newest_allocation),
                 RIG_TEST(test_without_an_answer_of_kubelet_no_process_is_terminated),

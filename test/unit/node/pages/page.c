@@ -149,6 +149,7 @@ static int set_up(void **state UNUSED)
                 .n_claims = 1,
                 .events = events,
                 .n_events = ARRAY_SIZE(events),
+                .is_serving = true,
                 .now_ms = 1700000001000,
                 .monotonic_ms = 10000,
                 .system_root = "/nonexistent"};
@@ -226,6 +227,50 @@ static void test_what_nobody_said_is_unknown(void **state UNUSED)
         assert_true(isnan(page.gpus[1].units[0].granted));
         assert_true(isnan(page.gpus[0].units[0].shares[0].memory_used));
         assert_int_equal(page.gpus[0].units[0].n_others, 0);
+}
+
+static void test_a_unit_whose_containers_keep_the_plan_before_is_shown_as_they_have_it(void **state UNUSED)
+{
+        static const struct unit draining_units[] = {{.uuid = "GPU-1", .shared = &shared, .replicas = 9},
+                {.uuid = "GPU-0", .shared = &shared, .replicas = 10}};
+        static const struct resource draining = {.name = "nvidia.com/gpu.old",
+                .strategy = SHARING_MPS,
+                .units = draining_units,
+                .n_units = ARRAY_SIZE(draining_units)};
+        static const struct unit kept_units[] = {{.uuid = "MIG-1", .replicas = 1, .is_kept = true}};
+        static struct resource old[] = {{.name = "nvidia.com/gpu.old", .draining = &draining, .n_draining = 1},
+                {.name = "nvidia.com/mig-1g.10gb", .units = kept_units, .n_units = 1}};
+        static const struct plan rollout = {.resources = old, .n_resources = ARRAY_SIZE(old), .claimable = &claimable};
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct report_unit *unit;
+        struct node_page page;
+
+        facts.plan = &rollout;
+        facts.lists = NULL;
+        make(&page, &arena);
+        unit = &page.gpus[0].units[0];
+        assert_true(unit->draining);
+        assert_string_equal(unit->by, "device-plugin");
+        assert_string_equal(unit->resource, "nvidia.com/gpu.old");
+        assert_string_equal(unit->sharing, "mps");
+        assert_true(unit->replicas == 10 && unit->granted == 3 && isnan(unit->reserved));
+        assert_true(page.gpus[1].units[0].draining && page.gpus[1].units[0].granted == 1);
+        assert_false(page.gpus[2].units[0].draining);
+}
+
+/* It would say of a GPU that is full that nobody has anything of it. */
+static void test_an_agent_that_waits_for_another_does_not_know_what_is_granted(void **state UNUSED)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct node_page page;
+
+        facts.is_serving = false;
+        make(&page, &arena);
+        for (size_t i = 0; i < 2; i++) {
+                const struct report_unit *unit = &page.gpus[i].units[0];
+
+                assert_true(!isnan(unit->replicas) && isnan(unit->granted));
+        }
 }
 
 /* Processes of another PID namespace may be those of any pod. */
@@ -319,6 +364,8 @@ int main(void)
                 TEST(test_a_page_has_what_the_agent_knows),
                 TEST(test_without_an_agent_there_is_neither_plan_nor_health),
                 TEST(test_what_nobody_said_is_unknown),
+                TEST(test_a_unit_whose_containers_keep_the_plan_before_is_shown_as_they_have_it),
+                TEST(test_an_agent_that_waits_for_another_does_not_know_what_is_granted),
                 TEST(test_beside_hidden_processes_nobody_counts_as_idle),
                 TEST(test_processes_are_listed_where_they_are_asked_for),
                 TEST(test_the_past_is_there_where_it_is_asked_for),

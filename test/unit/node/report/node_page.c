@@ -14,7 +14,7 @@ static const char whole[] =
         "\"configuration\":\"default\",\"gpus\":[{\"uuid\":\"GPU-A\",\"index\":\"0\",\"model\":\"NVIDIA H100\","
         "\"memory\":85899345920,\"memoryUsed\":1,\"utilization\":0.31,\"temperature\":41,\"power\":212.5,\"powerLimit\":700,"
         "\"units\":[{\"uuid\":\"MIG-A\",\"index\":\"0:1\",\"profile\":\"1g.10gb\",\"resource\":\"nvidia.com/gpu.shared\","
-        "\"sharing\":\"mps\",\"by\":\"device-plugin\",\"replicas\":10,\"granted\":7,\"reserved\":2,\"memory\":5,"
+        "\"sharing\":\"mps\",\"by\":\"device-plugin\",\"draining\":true,\"replicas\":10,\"granted\":7,\"reserved\":2,\"memory\":5,"
         "\"memoryUsed\":4,\"utilization\":0.2,\"healthy\":false,\"reason\":\"Xid 79\",\"history\":[null,0.2,1],"
         "\"memoryHistory\":[1,2,3],\"shares\":[{\"namespace\":\"team-a\",\"pod\":\"train-0\",\"container\":\"main\","
         "\"claim\":\"gpu\",\"podUid\":\"u1\",\"replicas\":3,\"memoryLimit\":9,\"threadPercent\":30,\"memoryUsed\":8,"
