@@ -229,8 +229,8 @@ static void kill_children(void)
                 fclose(children);
 }
 
-/* What a process leaves when it is killed becomes this process's child, and is killed in the next turn. */
-static void end_orphans(const struct keeper *keeper)
+/* The children of a killed process become children of this one, and are killed in the next turn. */
+static void keeper_end_orphans(const struct keeper *keeper)
 {
         const int64_t end = (int64_t)clock_now_ms() + ORPHANS_MS;
         int status;
@@ -254,7 +254,7 @@ int keeper_run_once(const char *what, int *ret_status, struct error *err)
                 return rc;
         }
         *ret_status = exit_status(await_child(&keeper));
-        end_orphans(&keeper);
+        keeper_end_orphans(&keeper);
         return 0;
 }
 
