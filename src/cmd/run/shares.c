@@ -111,7 +111,7 @@ const char *run_fraction(struct arena *arena, const struct run_unit *unit, uint6
         return parts ? arena_printf(arena, "%u.%04u", parts / 10000, parts % 10000) : NULL;
 }
 
-/* Whether |unit| could hold |request| if there were no other share. */
+/* Whether |unit| could hold |request| without any other share. */
 static bool shares_can_hold(const struct run_unit *unit, const struct run_share *request)
 {
         uint64_t wanted = run_memory_mib(unit, request);
