@@ -286,6 +286,25 @@ def test_granted_and_used_of_a_share_have_the_same_labels(mps_node):
               'the server is known by the supervisor')
 
 
+def test_the_supervisor_names_the_owners_where_the_agent_does_not_see_the_hosts_processes(mps_node):
+    """As without usage.hostPID: nothing is in the agent's /proc, so the driver's PIDs say nothing to it."""
+    node = mps_node
+    elsewhere = Machine(node)
+    node.start_all(sharing('mps', 10, provisioning='weighted', maxPerRequest=5), '--metrics-address=127.0.0.1:0',
+                   '--usage-interval=1s', '--system-root', elsewhere.root)
+    node.wait(lambda: node.healthy_replicas() > 5, 'replicas are healthy')
+    node.admit('train', 2)
+    node.admit('idle', 2)
+    client = node.client('train')
+    client.connected()
+    assert client.allocate(1000) == 1000
+    node.wait(lambda: [value for value in of_pod(node, USED, 'train') if value >= 1000 << 20], 'the client is counted for its pod')
+    assert of_pod(node, USED, 'idle') == [0], 'the supervisor knows all clients, so a pod without any has nothing'
+    assert not [labels for labels in series(node, 'warpshare_unit_other_memory_bytes') if 'by="hidden"' in labels]
+    shares = {share['pod']: share for gpu in page(node, '?processes=1')['gpus'] for unit in gpu['units'] for share in unit['shares']}
+    assert 'name' not in shares['train']['processes'][0], 'the name of a PID of another PID namespace would be that of another process'
+
+
 def test_replicas_of_any_units_count_for_their_own(mps_node):
     node = mps_node
     node.start_all(sharing('mps', 4), '--metrics-address=127.0.0.1:0', '--usage-interval=1s', '--system-root', node.system_root)

@@ -17,6 +17,13 @@ struct node_usage *node_usage_new(void);
 struct node_usage *node_usage_free(struct node_usage *usage); /* accepts NULL, returns NULL */
 
 /*
+ * Replaces the processes of units on which this process sees none by the clients that the supervisor of MPS sees there:
+ * it is in the host's PID namespace, and an agent need not be. Units without a daemon that serves stay as they are.
+ * Processes beside MPS are not among them; their memory is then unattributed. Pure.
+ */
+void node_usage_name_clients(struct gpu_samples *samples, const struct mps_status *status);
+
+/*
  * Takes |samples|. |plan| NULL: there is none yet. |may_ask|: kubelet may be asked. True: other pods with processes
  * have no name than before, and the pods of claims should be read again (dra_driver_read_pods()): one may have joined,
  * or the agent has just started.

@@ -229,6 +229,53 @@ static void test_what_nobody_said_is_unknown(void **state UNUSED)
 }
 
 /* Processes of another PID namespace may be those of any pod. */
+static struct mps_client clients[] = {
+        {.pid = 81, .unit = "GPU-0", .pod_uid = "u1", .memory = 3 * GIB},
+        {.pid = 82, .unit = "GPU-0", .pod_uid = "u2", .memory = UINT64_MAX},
+        {.pid = 83, .unit = "GPU-9", .pod_uid = "u3", .memory = GIB},
+        {.pid = 0, .unit = "GPU-0", .memory = GIB},
+};
+static const char *const served[] = {"GPU-0", "GPU-9"};
+static struct mps_daemon_status mps = {
+        .units = served, .n_units = 2, .state = MPS_READY, .clients = clients, .n_clients = ARRAY_SIZE(clients)};
+static const struct mps_status status = {.daemons = &mps, .n_daemons = 1};
+
+/* GPU-0 as the agent sees it, with |n| of |listed| on it. */
+static const struct gpu_sample *name_clients(struct gpu_samples *of, const struct gpu_process *listed, size_t n)
+{
+        static struct gpu_sample unit;
+
+        unit = (struct gpu_sample){.uuid = "GPU-0", .has_processes = true, .processes = listed, .n_processes = n};
+        *of = (struct gpu_samples){.units = &unit, .n_units = 1};
+        node_usage_name_clients(of, &status);
+        return &unit;
+}
+
+static void test_where_no_process_is_visible_the_supervisor_names_its_clients(void **state UNUSED)
+{
+        static const struct gpu_process unseen[] = {{.pid = 5, .memory = GIB}, {.pid = 81, .memory = GIB}};
+        static const struct gpu_process seen[] = {
+                {.pid = 5, .memory = GIB}, {.pid = 6, .memory = GIB, .is_visible = true}};
+        struct gpu_samples of;
+        const struct gpu_sample *unit = name_clients(&of, unseen, 2);
+
+        assert_int_equal(unit->n_processes, 3); /* that of GPU-9 is not among them */
+        assert_string_equal(unit->processes[0].pod_uid, "u1");
+        assert_true(unit->processes[0].memory == 3 * GIB);
+        assert_int_equal(unit->processes[0].sm_percent, GPU_PERCENT_UNKNOWN);
+        assert_true(unit->processes[1].memory == GPU_VALUE_UNKNOWN);
+        assert_int_equal(usage_kind_of(&unit->processes[2], NULL, 0), USAGE_HIDDEN); /* to the supervisor, too */
+        assert_false(unit->processes[0].is_visible);
+        arena_done(&of.arena);
+        unit = name_clients(&of, NULL, 0);
+        assert_int_equal(unit->n_processes, 2); /* one without memory has no context there */
+        arena_done(&of.arena);
+        assert_ptr_equal(name_clients(&of, seen, 2)->processes, seen);
+        mps.state = MPS_FAULT;
+        assert_ptr_equal(name_clients(&of, unseen, 2)->processes, unseen);
+        mps.state = MPS_READY;
+}
+
 static void test_beside_hidden_processes_nobody_counts_as_idle(void **state UNUSED)
 {
         static const struct usage_share hidden[] = {{.unit = "MIG-1", .kind = USAGE_HIDDEN, .n_processes = 1}};
@@ -319,6 +366,7 @@ int main(void)
                 TEST(test_a_page_has_what_the_agent_knows),
                 TEST(test_without_an_agent_there_is_neither_plan_nor_health),
                 TEST(test_what_nobody_said_is_unknown),
+                TEST(test_where_no_process_is_visible_the_supervisor_names_its_clients),
                 TEST(test_beside_hidden_processes_nobody_counts_as_idle),
                 TEST(test_processes_are_listed_where_they_are_asked_for),
                 TEST(test_the_past_is_there_where_it_is_asked_for),
