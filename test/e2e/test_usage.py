@@ -229,6 +229,23 @@ def test_top_shows_what_the_agent_knows(node):
     assert top(agent, '--filter=nobody') == 'no such pod\n'
 
 
+def test_top_says_why_it_does_not_know_who_uses_a_gpu(node):
+    machine = Machine(node)
+    why = 'Without hostPID the agent sees who uses MPS only (chart: usage.hostPID=true)'
+    os.makedirs(os.path.join(machine.root, 'proc/self/ns'))
+    os.symlink('pid:[4026532448]', os.path.join(machine.root, 'proc/self/ns/pid'))
+    kubelet = start(node, sharing('timeSlicing', 4), machine)
+    agent = '--metrics-address=127.0.0.1:%s' % node.agent.port()
+    assert why not in top(agent), 'the GPUs are not in use'
+    kubelet.admit('train', GPU, 1, namespace='team-a')
+    gpus = v100s(1)
+    gpus[0]['processes'] = [{'pid': 4711, 'memory': '3GiB', 'utilization': 40}]
+    node.scenario(gpus)
+    node.wait(lambda: '(hidden)' in top(agent), 'the process is seen, and not whose it is')
+    assert top(agent).splitlines()[-1] == why
+    assert page(node)['ownersUnknown'] == why
+
+
 def test_top_asks_the_driver_where_there_is_no_agent(node):
     machine = Machine(node)
     machine.put(4711, '/kubepods/burstable/pod1e2f3a4b-5c6d-7e8f-9a0b-1c2d3e4f5a6b/%064d' % 1)

@@ -199,11 +199,14 @@ void node_usage_look(const struct node_usage *usage, const struct ledger *ledger
         struct arena *arena, struct node_usage_view *ret)
 {
         const struct holder *containers = NULL;
+        struct ledger_measures measures;
         struct owners owners = {0};
         size_t n_containers = 0;
         pid_t *servers;
 
         *ret = (struct node_usage_view){0};
+        ledger_measure(ledger, &measures);
+        ret->mps = measures.mps;
         for (size_t i = 0; plan && i < plan->n_resources; i++)
                 add_allocations(&owners, ledger, &plan->resources[i], arena);
         usage_add_claims(&owners, ledger, arena);
@@ -226,6 +229,22 @@ const struct gpu_sample *node_usage_find_sample(const struct node_usage_view *vi
                 if (strcmp(view->samples->units[i].uuid, uuid) == 0)
                         return &view->samples->units[i];
         return NULL;
+}
+
+static bool usage_serves(const struct mps_daemon_status *daemon, const char *uuid)
+{
+        for (size_t i = 0; i < daemon->n_units; i++)
+                if (strcmp(daemon->units[i], uuid) == 0)
+                        return daemon->state == MPS_READY || daemon->state == MPS_DRAINING;
+        return false;
+}
+
+bool node_usage_is_served(const struct node_usage_view *view, const char *uuid)
+{
+        for (size_t i = 0; view->mps && i < view->mps->n_daemons; i++)
+                if (usage_serves(&view->mps->daemons[i], uuid))
+                        return true;
+        return false;
 }
 
 bool node_usage_has_hidden(const struct node_usage_view *view, const char *uuid)
@@ -260,14 +279,6 @@ static bool usage_is_on_unit(
         const struct mps_daemon_status *daemon, const struct mps_client *client, const struct gpu_sample *sample)
 {
         return client->unit ? strcmp(client->unit, sample->uuid) == 0 : daemon->n_units == 1;
-}
-
-static bool usage_serves(const struct mps_daemon_status *daemon, const char *uuid)
-{
-        for (size_t i = 0; i < daemon->n_units; i++)
-                if (strcmp(daemon->units[i], uuid) == 0)
-                        return daemon->state == MPS_READY || daemon->state == MPS_DRAINING;
-        return false;
 }
 
 /*

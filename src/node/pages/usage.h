@@ -43,7 +43,8 @@ struct node_usage_view {
         size_t n_shares;
         const pid_t *servers; /* of MPS */
         size_t n_servers;
-        bool is_listed; /* kubelet has listed the holders; else holders without MPS are unknown */
+        const struct mps_status *mps; /* NULL: no supervisor is connected */
+        bool is_listed;               /* kubelet has listed the holders; else holders without MPS are unknown */
 };
 /* |usage| NULL: nothing is sampled; the view has allocations only. */
 void node_usage_look(const struct node_usage *usage, const struct ledger *ledger, const struct plan *plan,
@@ -51,6 +52,9 @@ void node_usage_look(const struct node_usage *usage, const struct ledger *ledger
 
 /* The newest sample of the unit; NULL: none yet. */
 const struct gpu_sample *node_usage_find_sample(const struct node_usage_view *view, const char *uuid);
+
+/* A daemon of the supervisor serves the unit, so that its clients are known. */
+bool node_usage_is_served(const struct node_usage_view *view, const char *uuid);
 
 /* The unit has processes that are not visible here, so a pod without any may have some of them. */
 bool node_usage_has_hidden(const struct node_usage_view *view, const char *uuid);

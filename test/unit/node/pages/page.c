@@ -276,6 +276,38 @@ static void test_where_no_process_is_visible_the_supervisor_names_its_clients(vo
         mps.state = MPS_READY;
 }
 
+static void test_it_is_said_why_use_is_not_known(void **state UNUSED)
+{
+        static const struct usage_share hidden[] = {{.unit = "GPU-0", .kind = USAGE_HIDDEN, .n_processes = 1}};
+        static const char *const all[] = {"GPU-0", "GPU-2", "MIG-1"};
+        struct mps_daemon_status daemons = {.units = all, .n_units = 3, .state = MPS_READY};
+        const struct mps_status of_all = {.daemons = &daemons, .n_daemons = 1};
+        struct node_usage_view view = usage;
+        struct node_facts apart = facts;
+        struct arena arena = ARENA_INIT;
+        struct node_page page;
+
+        node_page_make(&page, &arena, &apart);
+        assert_null(page.owners_unknown);
+        apart.is_apart = true;
+        node_page_make(&page, &arena, &apart);
+        assert_string_equal(
+                page.owners_unknown, "Without hostPID the agent sees who uses MPS only (chart: usage.hostPID=true)");
+        apart.usage = &view;
+        view.mps = &of_all;
+        node_page_make(&page, &arena, &apart);
+        assert_null(page.owners_unknown); /* all units that have shares are served */
+        view.shares = hidden;
+        view.n_shares = 1;
+        node_page_make(&page, &arena, &apart);
+        assert_string_equal(
+                page.owners_unknown, "Without hostPID the agent cannot see who uses a GPU (chart: usage.hostPID=true)");
+        view.samples = NULL;
+        node_page_make(&page, &arena, &apart);
+        assert_null(page.owners_unknown); /* nothing is read at all */
+        arena_done(&arena);
+}
+
 static void test_beside_hidden_processes_nobody_counts_as_idle(void **state UNUSED)
 {
         static const struct usage_share hidden[] = {{.unit = "MIG-1", .kind = USAGE_HIDDEN, .n_processes = 1}};
@@ -367,6 +399,7 @@ int main(void)
                 TEST(test_without_an_agent_there_is_neither_plan_nor_health),
                 TEST(test_what_nobody_said_is_unknown),
                 TEST(test_where_no_process_is_visible_the_supervisor_names_its_clients),
+                TEST(test_it_is_said_why_use_is_not_known),
                 TEST(test_beside_hidden_processes_nobody_counts_as_idle),
                 TEST(test_processes_are_listed_where_they_are_asked_for),
                 TEST(test_the_past_is_there_where_it_is_asked_for),
