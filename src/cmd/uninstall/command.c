@@ -282,8 +282,10 @@ static const char mps_help[] =
         "Undoes MPS where no supervisor runs: ends the MPS daemons that a supervisor has left running (clients\n"
         "have five seconds), restores the compute mode of the GPUs, removes the memory limits of containers,\n"
         "removes MPS files and folders below the MPS directory, and unmounts its shared memory if no process uses\n"
-        "it. Without --mps-directory, a machine that has no " CONFIG_MPS_DIRECTORY " is asked for " STANDALONE_ROOT
-        ". What is in use or mounted stays, and is reported. May be run again.\n"
+        "it. Where there is no " CONFIG_MPS_DIRECTORY ", as on a machine without containers, that is " STANDALONE_ROOT
+        ", which is\n"
+        "removed itself after 'warpshare mps --standalone'. What is in use or mounted stays, and is reported. May be\n"
+        "run again.\n"
         "\n";
 
 /* Returns how many things are left. */
