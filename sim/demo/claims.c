@@ -162,12 +162,12 @@ static bool run(struct demo *demo, struct claim *claim)
 
         claim->pod.name = claim->name;
         claim->pod.demo = demo;
-        while (!claim->is_prepared && uv_hrtime() < deadline && demo->node.agent->runs) {
+        while (!claim->is_prepared && uv_hrtime() < deadline && demo->node.agent->runs && !demo->interrupted) {
                 claim->is_answered = false;
                 kubelet_dra_prepare(demo->node.dra, DRIVER, &wanted, on_answer, claim);
                 sim_node_wait(&demo->node, is_answered, claim, 0);
                 if (!claim->is_prepared)
-                        sim_node_wait(&demo->node, never, NULL, RETRY_MS);
+                        demo_wait(demo, never, NULL, RETRY_MS);
         }
         if (!claim->pod.container.variables)
                 demo_fail(demo, "%s does not run: %s", claim->name, claim->err.text);
@@ -233,7 +233,7 @@ void demo_show_claims(struct demo *demo)
         };
         struct claim whole = {.name = "whole", .device_class = DRIVER};
 
-        if (!sim_node_wait(&demo->node, is_offered, demo, DEMO_PATIENCE_MS) || !demo->node.agent->runs) {
+        if (!demo_wait(demo, is_offered, demo, DEMO_PATIENCE_MS) || !demo->node.agent->runs) {
                 demo_fail(demo, "two devices should be offered");
                 return;
         }

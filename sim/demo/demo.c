@@ -2,11 +2,13 @@
  * The demonstration: everything on simulated GPUs, step by step. Every figure that it shows comes from kubelet, from a
  * container's options or from an MPS daemon. If a figure is not the expected one, the demonstration says so and fails.
  */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/io/keeper.h"
 #include "sim/demo/demo.h"
 
 #define FAILING_GPU 2
@@ -77,6 +79,8 @@ static void kill_daemon(struct demo *demo)
         size_t killed = 0;
 
         demo_show_daemons(demo);
+        if (demo->interrupted || demo->wrong)
+                return;
         while (demo_uuids[killed] != demo->busiest)
                 killed++;
         collect_pids(demo, before);
@@ -84,12 +88,12 @@ static void kill_daemon(struct demo *demo)
         kill(before[killed], SIGKILL);
         demo_show_counts(demo, DEMO_ADVERTISED(DEMO_GPUS - 1), true);
         demo_draw(demo);
-        sim_node_wait(&demo->node, has_fault, demo, DEMO_PATIENCE_MS);
+        demo_wait(demo, has_fault, demo, DEMO_PATIENCE_MS);
         printf("\n  %swarpshare mps says:%s %s\n\n", demo_style(demo, DEMO_DIM), demo_style(demo, DEMO_PLAIN),
                 demo->fault ? demo->fault : "nothing");
         demo->lost_gpu = NULL;
         demo_show_counts(demo, DEMO_ADVERTISED(DEMO_GPUS), true);
-        sim_node_wait(&demo->node, demo_has_daemons, demo, DEMO_PATIENCE_MS);
+        demo_wait(demo, demo_has_daemons, demo, DEMO_PATIENCE_MS);
         collect_pids(demo, after);
         for (size_t i = 0; i < DEMO_GPUS; i++)
                 changed += before[i] != after[i];
@@ -195,7 +199,7 @@ static void show_use(struct demo *demo)
                 demo_show_use(demo, demo->keeps ? keep : NULL);
 }
 
-static void on_interrupt(uv_signal_t *handle, int number UNUSED)
+static void on_signal(uv_signal_t *handle, int number UNUSED)
 {
         ((struct demo *)handle->data)->interrupted = true;
 }
@@ -232,38 +236,64 @@ static const struct {
         {DEMO_ANY_PARTS, show_use},
 };
 
+static int run(struct demo *demo, char **argv)
+{
+        struct error err;
+
+        loop_init(&demo->loop);
+        if (signals_listen(&demo->signals, &demo->loop, on_signal, demo, &err) < 0) {
+                fprintf(stderr, "warpshare demo: %s\n", err.text);
+                return 1;
+        }
+        for (size_t i = 0; i < ARRAY_SIZE(scenes) && !demo->wrong && !demo->interrupted; i++) {
+                bool is_last = i + 1 == ARRAY_SIZE(scenes);
+
+                if (begin(demo, scenes[i].parts, argv)) {
+                        scenes[i].report(demo);
+                        if ((is_last && is_on(argv[LOG])) || demo->wrong)
+                                show_agent_log(demo);
+                }
+                demo_stop(demo);
+        }
+        sim_node_remove(demo->folder); /* the parent may have been killed */
+        signals_close(&demo->signals);
+        uv_run(&demo->loop, UV_RUN_DEFAULT);
+        uv_loop_close(&demo->loop);
+        if (!demo->wrong && (!demo->interrupted || demo->keeps))
+                printf("\n%sAll as it should be.%s\n", demo_style(demo, DEMO_GREEN), demo_style(demo, DEMO_PLAIN));
+        return demo->wrong;
+}
+
+/* A parent cleans up after it even if it is killed; if the parent is killed, it does so itself. */
 int main(int argc, char **argv)
 {
-        struct demo demo = {0};
+        char folder[] = "/tmp/warpshare-XXXXXX";
+        struct demo demo = {.folder = folder};
+        struct error err;
+        int status = 1;
 
         if (argc != COUNT) {
                 fputs("'warpshare demo' starts this program\n", stderr);
                 return 2;
         }
+        if (!mkdtemp(folder)) {
+                fprintf(stderr, "warpshare demo: create '%s': %s\n", folder, strerror(errno));
+                return 1;
+        }
+        signals_hold();
         signal(SIGPIPE, SIG_IGN);
         demo.colour = is_on(argv[COLOUR]);
         demo.keeps = is_on(argv[KEEP]);
         demo.pause_ms = strtoull(argv[PAUSE], NULL, 10) * 1000;
         demo.library = argv[NVML_LIBRARY];
         demo.cuda_library = argv[CUDA_LIBRARY];
-        uv_loop_init(&demo.loop);
-        uv_signal_init(&demo.loop, &demo.interrupt);
-        demo.interrupt.data = &demo;
-        uv_signal_start(&demo.interrupt, on_interrupt, SIGINT);
-        for (size_t i = 0; i < ARRAY_SIZE(scenes) && !demo.wrong && !demo.interrupted; i++) {
-                bool is_last = i + 1 == ARRAY_SIZE(scenes);
-
-                if (begin(&demo, scenes[i].parts, argv)) {
-                        scenes[i].report(&demo);
-                        if ((is_last && is_on(argv[LOG])) || demo.wrong)
-                                show_agent_log(&demo);
-                }
-                demo_stop(&demo);
+        switch (keeper_run_once("the demonstration", &status, &err)) {
+        case 1:
+                return run(&demo, argv);
+        case -1:
+                fprintf(stderr, "warpshare demo: %s\n", err.text);
+                break;
         }
-        uv_close((uv_handle_t *)&demo.interrupt, NULL);
-        uv_run(&demo.loop, UV_RUN_DEFAULT);
-        uv_loop_close(&demo.loop);
-        if (!demo.wrong && (!demo.interrupted || demo.keeps))
-                printf("\n%sAll as it should be.%s\n", demo_style(&demo, DEMO_GREEN), demo_style(&demo, DEMO_PLAIN));
-        return demo.wrong;
+        sim_node_remove(folder);
+        return status;
 }

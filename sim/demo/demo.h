@@ -8,6 +8,7 @@
 #include <uv.h>
 
 #include "base/error.h"
+#include "base/io/loop.h"
 #include "mps/client/link.h"
 #include "sim/node/node.h"
 
@@ -30,13 +31,14 @@ extern const char *const demo_uuids[DEMO_GPUS];
 
 struct demo {
         uv_loop_t loop;
-        uv_signal_t interrupt;
+        struct signals signals;
         struct sim_node node;
         struct mps_link *link;
         const struct mps_status *daemons; /* owned by the link; NULL: no report yet */
         char *fault;                      /* the newest one that a daemon reported, or NULL */
         const char *lost_gpu;             /* the GPU that is out of service now, or NULL */
         const char *busiest;              /* the GPU of the largest pod */
+        const char *folder;               /* all that the demonstration writes is in it */
         const char *library;              /* the simulated NVML */
         const char *cuda_library;         /* the simulated CUDA */
         struct demo_pod *pods;            /* NULL, or the three of the unequal shares, which run until demo_stop() */
@@ -82,6 +84,11 @@ void demo_stop(struct demo *demo);
 /* The GPU at that position no longer answers; -1: all GPUs answer. What the pods' programs use follows |use|. */
 void demo_set_gpus(struct demo *demo, int lost);
 
+/*
+ * Waits as sim_node_wait() does, except that it returns at once when the demonstration is to end: |is_true| must not
+ * concern what the caller has on its stack for a callback.
+ */
+bool demo_wait(struct demo *demo, bool (*is_true)(void *data), void *data, uint64_t timeout_ms);
 /* Waits until |wanted| devices of a resource are allocatable; false: the timeout has passed, or the agent has ended. */
 bool demo_wait_count(struct demo *demo, const char *resource, size_t wanted);
 /* The same for DEMO_RESOURCE; shows capacity and allocatable as kubectl does, or in a line, with how long it took. */

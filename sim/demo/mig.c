@@ -80,7 +80,7 @@ static bool is_success(void *data)
 
 static void show_offers(struct demo *demo, const struct offer *offers, size_t n_offers)
 {
-        if (!sim_node_wait(&demo->node, is_success, demo, DEMO_PATIENCE_MS))
+        if (!demo_wait(demo, is_success, demo, DEMO_PATIENCE_MS))
                 demo_fail(demo, "the configuration should be there; its state is '%s'", label_of(demo, STATE));
         printf("  " STATE ": %s%s%s\n  Allocatable:\n", demo_style(demo, DEMO_GREEN), label_of(demo, STATE),
                 demo_style(demo, DEMO_PLAIN));

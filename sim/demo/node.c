@@ -163,6 +163,7 @@ int demo_start(struct demo *demo, enum demo_parts parts, const char *program, co
                 .mps_scenario = has_h100 ? mps_of_h100 : mps_scenario,
                 .n_device_nodes = has_h100 ? 1 : DEMO_GPUS,
                 .driver_version = DEMO_DRIVER,
+                .above = demo->folder,
                 .has_dra = has_h100,
                 .agent_options = {"--metrics-address=127.0.0.1:0", "--usage-interval=1s"},
         };

@@ -27,7 +27,7 @@ void demo_fail(struct demo *demo, const char *format, ...)
 {
         va_list args;
 
-        if (demo->interrupted) /* the Ctrl-C of a terminal ends the programs of the node, too */
+        if (demo->interrupted) /* what it waits for may not come: Ctrl-C ends the programs of the node, too */
                 return;
         demo->wrong = true;
         printf("  %sNot as it should be: ", demo_style(demo, DEMO_RED));
@@ -35,6 +35,28 @@ void demo_fail(struct demo *demo, const char *format, ...)
         vprintf(format, args);
         va_end(args);
         printf("%s\n", demo_style(demo, DEMO_PLAIN));
+}
+
+/* ---- waiting ---- */
+
+struct waiting {
+        const struct demo *demo;
+        bool (*is_true)(void *data);
+        void *data;
+};
+
+static bool is_over(void *data)
+{
+        const struct waiting *waiting = data;
+
+        return waiting->demo->interrupted || waiting->is_true(waiting->data);
+}
+
+bool demo_wait(struct demo *demo, bool (*is_true)(void *data), void *data, uint64_t timeout_ms)
+{
+        struct waiting waiting = {demo, is_true, data};
+
+        return sim_node_wait(&demo->node, is_over, &waiting, timeout_ms) && is_true(data);
 }
 
 /* ---- what kubelet counts ---- */
@@ -57,7 +79,7 @@ bool demo_wait_count(struct demo *demo, const char *resource, size_t wanted)
 {
         struct count count = {demo, resource, wanted};
 
-        return sim_node_wait(&demo->node, is_allocatable, &count, DEMO_PATIENCE_MS) && demo->node.agent->runs;
+        return demo_wait(demo, is_allocatable, &count, DEMO_PATIENCE_MS) && demo->node.agent->runs;
 }
 
 /* A row for each GPU and a cell for each replica; the devices come GPU by GPU. */
@@ -195,7 +217,7 @@ bool demo_has_daemons(void *data)
 
 static bool wait_for_daemons(struct demo *demo)
 {
-        if (sim_node_wait(&demo->node, demo_has_daemons, demo, DEMO_PATIENCE_MS) && demo->node.agent->runs)
+        if (demo_wait(demo, demo_has_daemons, demo, DEMO_PATIENCE_MS) && demo->node.agent->runs)
                 return true;
         demo_fail(demo, "%u MPS daemons should be ready", DEMO_GPUS);
         return false;

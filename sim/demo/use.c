@@ -112,7 +112,7 @@ static char *look_until_all_are_there(struct demo *demo, const unsigned int *use
                 else if (text && has_all(demo, text, use))
                         return text;
                 free(text);
-                if (sim_node_wait(&demo->node, has_ended, demo, 200))
+                if (demo_wait(demo, has_ended, demo, 200))
                         break;
         }
         if (!demo->wrong)
@@ -141,7 +141,7 @@ void demo_show_use(struct demo *demo, void (*meanwhile)(struct demo *demo))
                 demo_fail(demo, "kubelet should count %zu", demo->offered);
                 return;
         }
-        sim_node_wait(&demo->node, demo_has_daemons, demo, DEMO_PATIENCE_MS);
+        demo_wait(demo, demo_has_daemons, demo, DEMO_PATIENCE_MS);
         if (demo_run_pods(demo)) {
                 show_use_on_gpus(demo);
                 for (size_t i = 0; i < DEMO_PODS && !demo->wrong; i++)

@@ -52,13 +52,14 @@ static int make_driver(struct sim_node *node, const struct sim_node_options *opt
 
 static int make_folder(struct sim_node *node, const struct sim_node_options *options, struct error *err)
 {
-        char template[] = "/tmp/warpshare-node-XXXXXX";
+        _free_ char *folder =
+                options->above ? xasprintf("%s/node", options->above) : xstrdup("/tmp/warpshare-node-XXXXXX");
         _free_ char *shm = NULL;
         _free_ char *kubelet = NULL;
 
-        if (!mkdtemp(template))
-                return error_errno(err, errno, "create '%s'", template);
-        node->folder = xstrdup(template);
+        if (options->above ? mkdir(folder, 0700) < 0 : !mkdtemp(folder))
+                return error_errno(err, errno, "create '%s'", folder);
+        node->folder = TAKE_PTR(folder);
         /*
          * It has a folder of its own: the simulator watches that, and must not wake up for every line of the agent's
          * log.
@@ -106,6 +107,11 @@ int sim_node_set_scenario(struct sim_node *node, const char *text, struct error 
 static int remove_entry(const char *path, const struct stat *status UNUSED, int type UNUSED, struct FTW *level UNUSED)
 {
         return remove(path);
+}
+
+void sim_node_remove(const char *folder)
+{
+        nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 /* ---- the processes ---- */
@@ -356,7 +362,7 @@ void sim_node_stop(struct sim_node *node)
                 sim_node_wait(node, kubelet_is_gone, node, 2000);
         }
         if (node->folder)
-                nftw(node->folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+                sim_node_remove(node->folder);
         free(node->program);
         free(node->library);
         free(node->mps_programs);

@@ -29,6 +29,7 @@ struct sim_node_options {
         const char *mps_scenario;       /* the GPUs as those see them, docs/simulator.md */
         unsigned int n_device_nodes;    /* GPUs of the driver; 0: there is none but NVML */
         const char *driver_version;     /* that of the scenario */
+        const char *above;              /* the folder in which the node makes its own; NULL: /tmp */
         const char *agent_options[2];   /* more for the agent; NULL: none */
         bool is_drop_in;                /* below */
         bool has_dra;                   /* it is in a cluster, and kubelet looks for DRA drivers */
@@ -97,3 +98,6 @@ bool sim_node_wait(struct sim_node *node, bool (*is_true)(void *data), void *dat
 
 /* Ends the processes (SIGTERM, later SIGKILL) and kubelet, and removes the folder. Accepts a zeroed node. */
 void sim_node_stop(struct sim_node *node);
+
+/* For the owner of |above|: removes that folder with all that is in it, as far as it is there. */
+void sim_node_remove(const char *folder);

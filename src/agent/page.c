@@ -7,6 +7,7 @@
 #include "agent/serve.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/proc.h"
 #include "net/kube/access.h"
 #include "net/metrics/http.h"
 #include "node/config/nodeconfig.h"
@@ -100,6 +101,7 @@ static char *page_write_node(bool has_history, bool has_processes, void *data)
                 .monotonic_ms = clock_now_ms(),
                 .has_history = has_history,
                 .has_processes = has_processes,
+                .is_apart = pid_namespace_is_own(config->system_root),
                 .system_root = config->system_root};
         struct node_usage_view usage;
         struct config_status status;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/text.h"
@@ -22,6 +23,28 @@ int boot_id_read(char **ret, const char *path, struct error *err)
                 return error_set(err, ERROR_INVALID, "boot id: '%s' is empty", path);
         *ret = xstrdup(text.data);
         return 0;
+}
+
+/* ---- PID namespaces ---- */
+
+/* include/linux/proc_ns.h, PROC_PID_INIT_INO. */
+#define HOST_PID_NAMESPACE "pid:[4026531836]"
+
+bool pid_namespace_is_host(const char *link)
+{
+        return strcmp(link, HOST_PID_NAMESPACE) == 0;
+}
+
+bool pid_namespace_is_own(const char *root)
+{
+        _free_ char *path = xasprintf("%s/proc/self/ns/pid", root);
+        char link[64];
+        ssize_t length = readlink(path, link, sizeof(link) - 1);
+
+        if (length < 0)
+                return false;
+        link[length] = '\0';
+        return !pid_namespace_is_host(link);
 }
 
 /* ---- mountinfo ---- */

@@ -19,6 +19,17 @@
 /* Reads the id, "6f1c3d3e-…", from the first line of the file |path|; for the caller to free. */
 int boot_id_read(char **ret, const char *path, struct error *err) MUST_USE;
 
+/* ---- PID namespaces ---- */
+
+/* True if |link| is the first PID namespace, the host's: "pid:[4026531836]", as /proc/self/ns/pid reads. */
+bool pid_namespace_is_host(const char *link);
+
+/*
+ * Whether this process is in a PID namespace other than the host's, by the link below |root|, which has /proc. False if
+ * that cannot be read.
+ */
+bool pid_namespace_is_own(const char *root);
+
 /* ---- mountinfo ---- */
 
 /*

@@ -34,6 +34,7 @@
  * documentation, "Device Plugins" and "Local Files And Paths Used By The Kubelet").
  */
 #define CONFIG_DEVICE_PLUGINS "/var/lib/kubelet/device-plugins"
+#define CONFIG_MPS_DIRECTORY "/mps" /* where the MPS root is mounted in containers */
 
 enum sharing_strategy { SHARING_NONE, SHARING_TIME_SLICING, SHARING_MPS };
 

@@ -1,6 +1,7 @@
 """The commands as a person meets them: help, wrong words, and the demonstration."""
 import contextlib
 import os
+import pathlib
 import pty
 import re
 import select
@@ -166,6 +167,66 @@ def test_the_demonstration_stays_up_and_names_commands_that_work():
     assert [words[1] for words in commands] == ['top', 'mps']
     assert [output.returncode for output in outputs] == [0, 0], outputs
     assert 'default/training' in outputs[0].stdout and 'pod default/training' in outputs[1].stdout
+
+
+def processes_of(text):
+    """Those in whose command line or environment |text| stands, with the PID of the parent of each."""
+    found = {}
+    for name in filter(str.isdigit, os.listdir('/proc')):
+        with contextlib.suppress(OSError):
+            words = b''.join(pathlib.Path('/proc', name, file).read_bytes() for file in ('cmdline', 'environ'))
+            if text.encode() in words:
+                found[int(name)] = int(pathlib.Path('/proc', name, 'stat').read_text('utf-8').rpartition(')')[2].split()[1])
+    return found
+
+
+def wait_until(condition, what):
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.05)
+
+
+def close_terminal(_program, _demo, terminal):
+    os.close(terminal)
+
+
+def send(number, *whom):
+    def end(program, demonstration, _terminal):
+        for each in whom:
+            os.kill({'program': program, 'demonstration': demonstration}[each], number)
+    return end
+
+
+@pytest.mark.parametrize('end, status', [
+    (send(signal.SIGINT, 'program'), 0),
+    (send(signal.SIGTERM, 'program'), 0),
+    (send(signal.SIGQUIT, 'program'), 0),
+    (send(signal.SIGHUP, 'program'), 0),
+    (close_terminal, 0),
+    (send(signal.SIGKILL, 'program'), -signal.SIGKILL),
+    (send(signal.SIGKILL, 'demonstration'), 128 + signal.SIGKILL),
+], ids=['INT', 'TERM', 'QUIT', 'HUP', 'terminal', 'KILL', 'KILL of the child'])
+def test_the_demonstration_that_is_ended_leaves_no_process_and_no_folder(end, status):
+    program, terminal = pty.fork()
+    if program == 0:
+        os.execv(WARPSHARE, [WARPSHARE, 'demo', '--nvml-library', SIMULATOR, '--pause', '3600'])
+    text = b''
+    while b'Enter: next; q: end' not in text:
+        assert select.select([terminal], [], [], 60)[0], text.decode()
+        text += os.read(terminal, 4096)
+    demonstration = int(pathlib.Path('/proc', str(program), 'task', str(program), 'children').read_text('utf-8'))
+    agents = [pid for pid, parent in processes_of('--config-file=/tmp/warpshare-').items() if parent == demonstration]
+    config = pathlib.Path('/proc', str(agents[0]), 'cmdline').read_text('utf-8').partition('--config-file=')[2].split('\0')[0]
+    folder = '/'.join(config.split('/')[:3])
+    assert os.path.isdir(folder)
+    wait_until(lambda: len(processes_of(folder)) > 4, 'the daemons of MPS run, which have sessions of their own')
+    end(program, demonstration, terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(program, 0)[1]) == status
+    wait_until(lambda: not processes_of(folder), 'no process is left')
+    wait_until(lambda: not os.path.exists(folder), 'the folder is gone')
+    with contextlib.suppress(OSError):
+        os.close(terminal)
 
 
 def test_the_demonstration_without_a_simulator_says_so():

@@ -96,6 +96,18 @@ def test_top_shows_gpus_with_their_pods_the_greatest_first(two_nodes, kubectl):
     assert [line.split()[0] for line in by_sm[2:4]] == ['team-b/infer/main', 'team-a/train-0/main']
 
 
+def test_what_is_not_known_of_use_is_said_once_below_the_table(fleet, two_nodes, kubectl):
+    why = 'Without hostPID the agent sees who uses MPS only (chart: usage.hostPID=true)'
+    assert why not in kubectl('top')
+    fleet.pages['node-a']['ownersUnknown'] = why
+    for command in ('top', 'shares'):
+        assert kubectl(command, '-A').splitlines()[-2:] == ['', f'node-a: {why}']
+    fleet.pages['node-b']['ownersUnknown'] = why
+    assert kubectl('top').splitlines()[-1] == f'node-a and 1 more: {why}'
+    assert kubectl('top', 'node-b').splitlines()[-1] == f'node-b: {why}'
+    assert why not in kubectl('top', '--no-headers') + kubectl('shares', '-A', '-o', 'csv')
+
+
 def test_one_namespace_shows_its_pods_and_their_gpus_only(two_nodes, kubectl):
     lines = rows(kubectl('top', '-n', 'team-a', '--no-headers'))
     assert [line[0] for line in lines] == ['node-a', 'team-a/train-0/main']

@@ -1,4 +1,5 @@
 """A machine without Kubernetes: `warpshare mps --standalone` shares its GPUs, `warpshare run` starts programs in shares of them."""
+import json
 import os
 import re
 import signal
@@ -8,6 +9,7 @@ import pytest
 
 from mps import BIN, UUIDS, mps, wait  # noqa: F401 -- a fixture
 from node import WARPSHARE
+from rights import may_mount
 
 CLIENT = os.path.join(BIN, 'warpshare-mps-sim-client')
 
@@ -35,7 +37,7 @@ def begin(machine, *arguments, **more):
 def variables(machine, *arguments):
     done = machine.run('run', *arguments, '--', 'env')
     assert done.returncode == 0, done.stderr
-    return dict(re.findall(r'^(CUDA_(?:MPS|VISIBLE)\w*)=(.*)$', done.stdout, re.MULTILINE))
+    return dict(re.findall(r'^(CUDA_(?:MPS|VISIBLE)\w*|WARPSHARE_[FT]\w*|WARPSHARE_MEM\w*)=(.*)$', done.stdout, re.MULTILINE))
 
 
 def rows(machine):
@@ -59,6 +61,9 @@ def test_a_program_gets_the_variables_of_its_share(machine):
         'CUDA_MPS_PIPE_DIRECTORY': machine.path(UUIDS[0], 'pipe'),
         'CUDA_MPS_ACTIVE_THREAD_PERCENTAGE': '30',
         'CUDA_MPS_PINNED_DEVICE_MEM_LIMIT': '0=9685M',
+        'WARPSHARE_THREAD_PERCENTAGE': '30.0',
+        'WARPSHARE_MEMORY_LIMIT_MIB': '9685',
+        'WARPSHARE_FRACTION': '0.2970',  # of 32,605 MiB
     }
     found = variables(machine, '--share', '12.5%', '--memory', '2Gi', '--gpu', '1')
     assert (found['CUDA_VISIBLE_DEVICES'], found['CUDA_MPS_ACTIVE_THREAD_PERCENTAGE'], found['CUDA_MPS_PINNED_DEVICE_MEM_LIMIT']) == \
@@ -144,6 +149,36 @@ def test_without_a_supervisor_nothing_is_started(machine):
     assert 'the MPS daemon of GPU 0 is not ready' in done.stderr
 
 
+def test_an_ended_supervisor_is_named(machine):
+    machine.supervisor.process.terminate()
+    machine.supervisor.process.wait(timeout=60)
+    assert "GPU 0 is not ready (the supervisor has ended: start 'warpshare mps --standalone' as root)" in \
+        machine.run('run', '--share', '0.3', '--', 'true').stderr
+
+
+def test_the_fault_of_a_daemon_is_named(mps):  # noqa: F811
+    mps.programs = mps.folder  # without NVIDIA's
+    mps.variables['WARPSHARE_MPS_CONTROL'] = 'no-such-control'
+    mps._start(['mps', '--standalone'])
+    wait(lambda: mps.exists('units.json'), 'GPUs are known')
+
+    def says_fault():
+        done = mps.run('run', '--share', '0.3', '--', 'true')
+        assert done.returncode == 1
+        return 'the MPS daemon of GPU 0 is not ready (fault: MPS control program: there is no no-such-control in the PATH' in done.stderr
+
+    wait(says_fault, 'any user sees what the supervisor knows')
+
+
+def test_what_can_never_be_does_not_wait(machine):
+    first = begin(machine, '--share', '1', '--gpu', '0')
+    done = machine.run('run', '--share', '0.3', '--memory', '100Gi', '--wait', '3600', '--', 'true')
+    assert (done.returncode, done.stdout) == (1, '')
+    assert re.fullmatch(r'warpshare run: no GPU can ever have such a share; GPU 0 has 0\.0 % and 0 MiB left, 32285 MiB in all, and 102400 are '
+                        r'asked for; GPU 1 has 100\.0 % and 32285 MiB left, 32285 MiB in all, and 102400 are asked for\n', done.stderr), done.stderr
+    end(first)
+
+
 def test_a_folder_without_a_supervisor_is_named(mps):  # noqa: F811
     done = mps.run('run', '--share', '0.3', '--', 'true')
     assert done.returncode == 1
@@ -169,7 +204,11 @@ def test_a_configuration_says_what_is_shared(mps):  # noqa: F811
     (('--share', '0', '--', 'true'), 2, "share: '0' is no part of a GPU, which is above 0 and at most 1: 0.3, or 30%"),
     (('--share', 'nan', '--', 'true'), 2, "share: 'nan' is no part of a GPU, which is above 0 and at most 1: 0.3, or 30%"),
     (('--threads', '101', '--', 'true'), 2, "threads: '101' is no percentage above 0 and at most 100, as 30 or 33.3"),
-    (('--share', '1', '--memory', '10X', '--', 'true'), 2, "memory: '10X' is no quantity of at least 1Mi, as 10Gi or 512Mi"),
+    (('--share', '1', '--memory', '10X', '--', 'true'), 2, "memory: '10X' is no quantity of at least 256Mi, which a CUDA program needs for itself, as 10Gi or 512Mi"),
+    (('--share', '1', '--memory', '255Mi', '--', 'true'), 2,
+     "memory: '255Mi' is no quantity of at least 256Mi, which a CUDA program needs for itself, as 10Gi or 512Mi"),
+    (('--share', '0.001', '--gpu', '1', '--', 'true'), 1, 'no GPU can ever have such a share; GPU 1 has 100.0 % and 32285 MiB left, and the '
+     'share would have 32 MiB, but a CUDA program needs 256: --memory 256Mi gives it these'),
     (('--share', '1', '--wait', 'long', '--', 'true'), 2, "wait: 'long' is not a number of seconds from 0 to 604800"),
     (('--share', '1', 'true'), 2, "unexpected argument 'true'; --help lists the flags"),
     (('--share', '1', '--gpu', '7', '--', 'true'), 1, "GPU '7' is not shared here; 'warpshare run --show' lists those that are"),
@@ -179,3 +218,43 @@ def test_a_configuration_says_what_is_shared(mps):  # noqa: F811
 def test_what_cannot_be_is_said(machine, arguments, status, text):
     done = machine.run('run', *arguments)
     assert (done.returncode, done.stdout, done.stderr) == (status, '', 'warpshare run: %s\n' % text)
+
+
+# ---- a machine as it is installed ----
+
+ON_A_MACHINE = """
+mount -t tmpfs none /run && unset WARPSHARE_MPS_DIRECTORY
+"$1" mps uninstall
+"$1" mps --standalone 2>/run/log &
+for turn in $(seq 600); do [ -e /run/nvidia/mps/.ready ] && [ -e /run/nvidia/mps/units.json ] && break; sleep 0.1; done
+"$1" mps status && "$1" mps ping && "$1" mps uninstall
+"$1" doctor --output=json >/run/doctor
+"$1" uninstall --dry-run
+"$1" run --share 0.3 -- sh -c 'sleep 600 >/dev/null & echo $! >/run/sleeper'
+kill $! && wait $!
+"$1" run --share 0.5 -- true
+echo STOPPED
+[ "$2" = whole ] || "$1" mps uninstall
+[ "$2" = mps ] || "$1" uninstall | grep /run/nvidia
+kill "$(cat /run/sleeper)"
+find /run
+echo
+cat /run/doctor
+"""
+
+
+@pytest.mark.skipif(not may_mount(), reason='needs a /run of its own')
+@pytest.mark.parametrize('which', ['mps', 'whole'])
+def test_without_options_all_commands_find_the_root_and_nothing_is_left(mps, which):  # noqa: F811
+    done = subprocess.run(['unshare', '--mount', '--propagation', 'private', 'sh', '-c', ON_A_MACHINE, 'sh', WARPSHARE, which],
+                          env=mps.environment, capture_output=True, text=True, timeout=120, check=False)
+    running, stopped = done.stdout.split('STOPPED\n')
+    assert running.startswith("neither '/mps' nor '/run/nvidia/mps' is there: nothing to do\n"), done
+    assert len(re.findall(r'^GPU-\S+ +GPU-\S+ +ready ', running, re.MULTILINE)) == 2, done
+    assert "an MPS supervisor runs with '/run/nvidia/mps': end it first" in done.stderr
+    assert re.search(r'^MPS +left +/run/nvidia/mps ', running, re.MULTILINE), done
+    listed, _, findings = stopped.partition('\n\n')
+    assert sorted(re.findall(r'^/run.*', listed, re.MULTILINE)) == ['/run', '/run/doctor', '/run/log', '/run/nvidia', '/run/sleeper'], done
+    found = {finding['check']: finding for finding in json.loads(findings)['findings']}
+    assert found['mps-root']['found'] == "'/run/nvidia/mps'"
+    assert {found[check]['verdict'] for check in ('mps-root', 'mps-parents', 'shm', 'mps-daemons')} == {'ok'}

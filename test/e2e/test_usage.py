@@ -229,6 +229,23 @@ def test_top_shows_what_the_agent_knows(node):
     assert top(agent, '--filter=nobody') == 'no such pod\n'
 
 
+def test_top_says_why_it_does_not_know_who_uses_a_gpu(node):
+    machine = Machine(node)
+    why = 'Without hostPID the agent sees who uses MPS only (chart: usage.hostPID=true)'
+    os.makedirs(os.path.join(machine.root, 'proc/self/ns'))
+    os.symlink('pid:[4026532448]', os.path.join(machine.root, 'proc/self/ns/pid'))
+    kubelet = start(node, sharing('timeSlicing', 4), machine)
+    agent = '--metrics-address=127.0.0.1:%s' % node.agent.port()
+    assert why not in top(agent), 'the GPUs are not in use'
+    kubelet.admit('train', GPU, 1, namespace='team-a')
+    gpus = v100s(1)
+    gpus[0]['processes'] = [{'pid': 4711, 'memory': '3GiB', 'utilization': 40}]
+    node.scenario(gpus)
+    node.wait(lambda: '(hidden)' in top(agent), 'the process is seen, and not whose it is')
+    assert top(agent).splitlines()[-1] == why
+    assert page(node)['ownersUnknown'] == why
+
+
 def test_top_asks_the_driver_where_there_is_no_agent(node):
     machine = Machine(node)
     machine.put(4711, '/kubepods/burstable/pod1e2f3a4b-5c6d-7e8f-9a0b-1c2d3e4f5a6b/%064d' % 1)
@@ -284,6 +301,25 @@ def test_granted_and_used_of_a_share_have_the_same_labels(mps_node):
     assert series(node, 'warpshare_container_sm_ratio') == {}, 'the driver does not split activity among clients of MPS'
     node.wait(lambda: any('by="mps-server"' in labels for labels in series(node, 'warpshare_unit_other_memory_bytes')),
               'the server is known by the supervisor')
+
+
+def test_the_supervisor_names_the_owners_where_the_agent_does_not_see_the_hosts_processes(mps_node):
+    """As without usage.hostPID: nothing is in the agent's /proc, so the driver's PIDs say nothing to it."""
+    node = mps_node
+    elsewhere = Machine(node)
+    node.start_all(sharing('mps', 10, provisioning='weighted', maxPerRequest=5), '--metrics-address=127.0.0.1:0',
+                   '--usage-interval=1s', '--system-root', elsewhere.root)
+    node.wait(lambda: node.healthy_replicas() > 5, 'replicas are healthy')
+    node.admit('train', 2)
+    node.admit('idle', 2)
+    client = node.client('train')
+    client.connected()
+    assert client.allocate(1000) == 1000
+    node.wait(lambda: [value for value in of_pod(node, USED, 'train') if value >= 1000 << 20], 'the client is counted for its pod')
+    assert of_pod(node, USED, 'idle') == [0], 'the supervisor knows all clients, so a pod without any has nothing'
+    assert not [labels for labels in series(node, 'warpshare_unit_other_memory_bytes') if 'by="hidden"' in labels]
+    shares = {share['pod']: share for gpu in page(node, '?processes=1')['gpus'] for unit in gpu['units'] for share in unit['shares']}
+    assert 'name' not in shares['train']['processes'][0], 'the name of a PID of another PID namespace would be that of another process'
 
 
 def test_replicas_of_any_units_count_for_their_own(mps_node):

@@ -106,12 +106,13 @@ def render_by_helm(values, name, namespace, upgrade, kubernetes, chart):
     return {**texts, 'NOTES.txt': yaml.safe_load(notes)['text']}
 
 
-def render(program, *values, name='warpshare', namespace='warpshare', upgrade=False, kubernetes=34, chart=CHART):
-    """Each of values is a table, or the path of a file."""
+def render(program, *values, name='warpshare', namespace='warpshare', upgrade=False, kubernetes=34, existing=(), chart=CHART):
+    """Each of values is a table, or the path of a file. existing: KIND/NAMESPACE/NAME of what is in the cluster, which `helm template` cannot know."""
     if HELM:
         return Rendered(render_by_helm(values, name, namespace, upgrade, kubernetes, chart))
     with tempfile.TemporaryDirectory() as folder:
         command = [program, '-name', name, '-namespace', namespace, f'-kubernetes={kubernetes}'] + (['-upgrade'] if upgrade else [])
+        command += [f'-existing={one}' for one in existing]
         for path in files_of(values, folder):
             command += ['-values', path]
         return Rendered(json.loads(run(command + [chart]))['templates'])

@@ -15,7 +15,8 @@ import (
 type release struct {
 	name, namespace string
 	upgrade         bool
-	kubernetes      int // 1.x
+	existing        []string // KIND/NAMESPACE/NAME
+	kubernetes      int      // 1.x
 }
 
 // What templates find under .Files.
@@ -107,7 +108,7 @@ func execute(from *template.Template, name string, data interface{}) (string, er
 	return strings.ReplaceAll(result.String(), "<no value>", ""), err
 }
 
-func functions(root *template.Template) template.FuncMap {
+func functions(root *template.Template, existing []string) template.FuncMap {
 	depth := map[string]int{}
 	result := sprig.TxtFuncMap()
 	delete(result, "env")
@@ -116,7 +117,14 @@ func functions(root *template.Template) template.FuncMap {
 		"toYaml": toYAML, "toJson": toJSON,
 		"fromYaml": fromTable, "fromJson": fromTable, "fromYamlArray": fromArray, "fromJsonArray": fromArray,
 		"required": require,
-		"lookup":   func(version, kind, namespace, name string) map[string]interface{} { return map[string]interface{}{} },
+		"lookup": func(version, kind, namespace, name string) map[string]interface{} {
+			for _, one := range existing {
+				if one == kind+"/"+namespace+"/"+name {
+					return map[string]interface{}{"apiVersion": version, "kind": kind}
+				}
+			}
+			return map[string]interface{}{}
+		},
 		"include": func(name string, data interface{}) (string, error) {
 			if depth[name]++; depth[name] > depthMax {
 				return "", fmt.Errorf("%s includes itself without end", name)
@@ -143,7 +151,7 @@ func functions(root *template.Template) template.FuncMap {
 // The text of each template by its path; partials (_*) and what comes out empty are not there.
 func (c *chart) render(values map[string]interface{}, of release) (map[string]string, error) {
 	root := template.New("chart").Option("missingkey=zero")
-	root.Funcs(functions(root))
+	root.Funcs(functions(root, of.existing))
 	names := []string{}
 	for name, text := range c.sources {
 		if _, err := root.New(name).Parse(text); err != nil {

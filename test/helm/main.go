@@ -1,10 +1,10 @@
 // Renders a Helm chart as Helm 3 does, with what Helm is made of: Go's text/template, sprig and gojsonschema, from Debian's packages.
-// For charts without dependencies and post-renderers; hooks are rendered like everything else. Nothing is sent anywhere and `lookup` finds nothing, as with
-// `helm template`. docs/install.md does not need it: whoever has Helm uses Helm.
+// For charts without dependencies and post-renderers; hooks are rendered like everything else. Nothing is sent anywhere, and `lookup` finds
+// what -existing names, nothing else, as with `helm template`. docs/install.md does not need it: whoever has Helm uses Helm.
 //
 // Usage:
 //
-//	helm-render [-name NAME] [-namespace NAMESPACE] [-values FILE]... [-upgrade] [-kubernetes MINOR] CHART
+//	helm-render [-name NAME] [-namespace NAMESPACE] [-values FILE]... [-upgrade] [-kubernetes MINOR] [-existing KIND/NAMESPACE/NAME]... CHART
 //
 // Prints one JSON object: for each template that is not empty its name and its text, NOTES.txt among them, and the values after merging.
 package main
@@ -46,12 +46,13 @@ func merge(under, over map[string]interface{}) map[string]interface{} {
 }
 
 func run() error {
-	var files list
+	var files, existing list
 	name := flag.String("name", "warpshare", "name of the release")
 	namespace := flag.String("namespace", "warpshare", "namespace of the release")
 	upgrade := flag.Bool("upgrade", false, "as `helm upgrade`, not `helm install`")
 	minor := flag.Int("kubernetes", 34, "minor version of the cluster: 34 for 1.34")
 	flag.Var(&files, "values", "file of values; may be repeated")
+	flag.Var(&existing, "existing", "object that is in the cluster already; may be repeated")
 	flag.Parse()
 	if flag.NArg() != 1 {
 		return fmt.Errorf("usage: helm-render [OPTION]... CHART")
@@ -82,7 +83,7 @@ func run() error {
 	if err := chart.validate(values); err != nil {
 		return err
 	}
-	texts, err := chart.render(values, release{*name, *namespace, *upgrade, *minor})
+	texts, err := chart.render(values, release{*name, *namespace, *upgrade, existing, *minor})
 	if err != nil {
 		return err
 	}

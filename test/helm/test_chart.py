@@ -16,6 +16,7 @@ kubernetes_api = pytest.importorskip('kubernetes_api', reason='Debian: python3-k
 WARPSHARE = os.environ['WARPSHARE']
 MPS_CONFIG = {'version': 'v1', 'sharing': {'mps': {'resources': [{'name': 'nvidia.com/gpu', 'replicas': 4}]}}}
 DECLARED_CONFIG = {'version': 'v1', 'sharing': {'mps': {**MPS_CONFIG['sharing']['mps'], 'provisioning': 'declared'}}}
+WITH_MPS = {'mps': {'enabled': True}}
 # For NVIDIA's programs, not for the agent's options.
 FOREIGN = {'WARPSHARE_SIM_SCENARIO', 'WARPSHARE_MPS_SIM', 'PATH', 'NVIDIA_VISIBLE_DEVICES', 'NVIDIA_DRIVER_CAPABILITIES', 'NVIDIA_MIG_MONITOR_DEVICES', 'NVIDIA_MIG_CONFIG_DEVICES'}
 
@@ -49,11 +50,11 @@ VALUES = {
     'labels without node-feature-discovery': {'gfd': {'enabled': True, 'output': 'node'}},
     'node': {'node': {'condition': 'GPUSharingReady', 'taint': 'warpshare.io/not-ready=true:NoSchedule'}},
     'no MPS': {'mps': {'enabled': False}},
-    'MPS': {'mps': {'root': '/opt/mps', 'enableHostPID': False, 'enableHostNetwork': True, 'privileged': False, 'grace': 600,
+    'MPS': {'mps': {'enabled': True, 'root': '/opt/mps', 'enableHostPID': False, 'enableHostNetwork': True, 'privileged': False, 'grace': 600,
                     'setComputeMode': False, 'nodeSelector': {'nvidia.com/mps.capable': 'true'}, 'resources': {},
                     'env': [{'name': 'WARPSHARE_MPS_SHARED_MEMORY', 'value': 'node'}], 'tolerations': []}},
-    'MPS and MIG': {'migStrategy': 'single', 'mps': {'privileged': False}, 'nvidiaDriverRoot': '/run/nvidia/driver'},
-    'pods that the GPU Operator waits for': {'gpuOperator': {'client': True}, 'mps': {'nodeSelector': {'pool': 'gpu'}}},
+    'MPS and MIG': {'migStrategy': 'single', 'mps': {'enabled': True, 'privileged': False}, 'nvidiaDriverRoot': '/run/nvidia/driver'},
+    'pods that the GPU Operator waits for': {'gpuOperator': {'client': True}, 'mps': {'enabled': True, 'nodeSelector': {'pool': 'gpu'}}},
     'MIG by label': {'mig': {'manager': True, 'default': 'all-disabled', 'configMap': 'mine', 'evict': True}},
     'DRA': {'dra': {'enabled': True, 'driverName': 'gpu.example.com', 'deviceClasses': {'extendedResourceNames': {
         'gpu': 'nvidia.com/gpu', 'shared': 'nvidia.com/gpu.shared', 'timeslice-mig': 'example.com/turns'}}},
@@ -84,7 +85,7 @@ VALUES = {
     'rights': {'events': 'pods', 'rbac': {'admissionPolicy': False, 'readPods': True}},
     'account': {'serviceAccount': {'annotations': {'a/b': 'c'}, 'name': 'other'}},
     'a root that NVIDIA\'s hooks can write to': {'readOnlyRootFilesystem': False},
-    'SELinux': {'seLinuxOptions': {'type': 'spc_t'}, 'securityContextConstraints': 'privileged', 'mps': {'privileged': False}},
+    'SELinux': {'seLinuxOptions': {'type': 'spc_t'}, 'securityContextConstraints': 'privileged', 'mps': {'enabled': True, 'privileged': False}},
     'security': {'securityContext': {'privileged': True}, 'podSecurityContext': {'fsGroup': 0}},
     'names': {'nameOverride': 'gpu', 'namespaceOverride': 'elsewhere', 'selectorLabelsOverride': {'app': 'gpu'}},
     'full name': {'fullnameOverride': 'x' * 90},
@@ -218,7 +219,7 @@ def test_what_cannot_work_is_refused_by_name(program, values, words):
     ('feature.node.kubernetes.io/pci-0207_10de.present', False),  # a network card of NVIDIA's
 ])
 def test_nodes_with_a_gpu_have_the_pods_by_any_label_that_says_so(program, component, label, landed):
-    assert lands(pod(chart.render(program), component), {label: 'true', 'kubernetes.io/arch': 'amd64'}) == landed
+    assert lands(pod(chart.render(program, WITH_MPS), component), {label: 'true', 'kubernetes.io/arch': 'amd64'}) == landed
 
 
 @pytest.mark.parametrize('component', ['agent', 'mps'])
@@ -237,7 +238,7 @@ def test_nodes_with_a_gpu_have_the_pods_by_any_label_that_says_so(program, compo
 def test_the_pods_leave_a_node_whose_driver_is_to_be_unloaded(program, component, client, affinity, labels, landed):
     values = {'gpuOperator': {'client': client}, **affinity}
     node = {'nvidia.com/gpu.present': 'true', **{'nvidia.com/' + key: value for key, value in labels.items()}}
-    assert lands(pod(chart.render(program, values), component), node) == landed[['auto', True, False].index(client)]
+    assert lands(pod(chart.render(program, WITH_MPS, values), component), node) == landed[['auto', True, False].index(client)]
 
 
 def test_an_affinity_of_ones_own_stays_whole(program):
@@ -446,7 +447,7 @@ def test_a_driver_of_another_name_may_write_its_own_claims_and_no_others(program
 
 
 def test_the_supervisor_has_no_way_to_the_api_server(program):
-    rendered = chart.render(program)
+    rendered = chart.render(program, WITH_MPS)
     supervisor = pod(rendered, 'mps')
     assert supervisor['automountServiceAccountToken'] is False
     accounts = {subject['name'] for binding in rendered.all('ClusterRoleBinding') + rendered.all('RoleBinding')
@@ -454,7 +455,7 @@ def test_the_supervisor_has_no_way_to_the_api_server(program):
     assert supervisor['serviceAccountName'] not in accounts
 
 
-@pytest.mark.parametrize('enabled', [True, False])
+@pytest.mark.parametrize('enabled', ['auto', True, False])
 def test_the_agent_sees_what_the_supervisor_mounts(program, enabled):
     agent = pod(chart.render(program, {'mps': {'enabled': enabled}}), 'agent')['containers'][0]
     mount = [one for one in agent['volumeMounts'] if one['name'] == 'mps'][0]
@@ -481,7 +482,7 @@ def test_the_root_can_be_written_where_nvidias_hooks_have_to(program, values):
     with open(path, encoding='utf-8') as file:
         assert 'crun before 1.26 makes the root read-only BEFORE createContainer hooks run' in file.read()
     for is_read_only in (True, False):
-        rendered = chart.render(program, {**values, **({} if is_read_only else {'readOnlyRootFilesystem': False})})
+        rendered = chart.render(program, WITH_MPS, {**values, **({} if is_read_only else {'readOnlyRootFilesystem': False})})
         specs = [pod(rendered, component) for component in ('agent', 'mps')]
         specs += [one['spec'] for one in rendered.all('Pod')]
         assert len(specs) == 3
@@ -507,8 +508,8 @@ def test_device_nodes_for_kubelet_need_a_privileged_agent(program):
 
 
 def test_a_supervisor_that_is_not_privileged_has_its_capabilities_by_name(program):
-    assert context(program, 'mps')['privileged'] is True
-    found = context(program, 'mps', mps={'privileged': False})
+    assert context(program, 'mps', **WITH_MPS)['privileged'] is True
+    found = context(program, 'mps', mps={'enabled': True, 'privileged': False})
     assert 'privileged' not in found and found['seccompProfile'] == {'type': 'RuntimeDefault'}
     with open(f'{chart.SOURCE}/docs/security.md', encoding='utf-8') as file:
         page = file.read()
@@ -526,14 +527,14 @@ def test_the_chart_needs_nothing_outside_of_its_folder():
 
 def test_a_digest_wins_over_the_tag(program):
     digest = 'sha256:' + 'ab' * 32
-    rendered = chart.render(program, {'image': {'tag': 'v9', 'digest': digest}})
+    rendered = chart.render(program, WITH_MPS, {'image': {'tag': 'v9', 'digest': digest}})
     images = {container['image'] for daemons in rendered.all('DaemonSet') for kind in ('containers', 'initContainers')
               for container in daemons['spec']['template']['spec'].get(kind, [])}
     assert images == {f'registry.example.com/warpshare@{digest}'}
 
 
 def test_labels_of_pods_do_not_change_what_selects_them(program):
-    before, after = (chart.render(program, values).all('DaemonSet') for values in ({}, {'podLabels': {'team': 'gpu'}}))
+    before, after = (chart.render(program, WITH_MPS, values).all('DaemonSet') for values in ({}, {'podLabels': {'team': 'gpu'}}))
     for old, new in zip(before, after):
         assert new['spec']['selector'] == old['spec']['selector']
         assert new['spec']['template']['metadata']['labels'] == {**old['spec']['template']['metadata']['labels'], 'team': 'gpu'}
@@ -541,7 +542,7 @@ def test_labels_of_pods_do_not_change_what_selects_them(program):
 
 def test_the_supervisor_may_run_where_the_agent_does_not(program):
     own = [{'key': 'only-mps', 'operator': 'Exists'}]
-    rendered = chart.render(program, {'mps': {'tolerations': own}, 'node': {'taint': 'a/b=c:NoSchedule'}})
+    rendered = chart.render(program, {'mps': {'enabled': True, 'tolerations': own}, 'node': {'taint': 'a/b=c:NoSchedule'}})
     assert pod(rendered, 'mps')['tolerations'] == own + [{'key': 'a/b', 'operator': 'Exists'}]
     assert {'key': 'only-mps', 'operator': 'Exists'} not in pod(rendered, 'agent')['tolerations']
 
@@ -583,8 +584,52 @@ def test_simulated_gpus_have_the_files_of_a_driver_since_cdi_names_them(program,
 
 # ---- the processes ----
 
+TURNS = {'version': 'v1', 'sharing': {'timeSlicing': {'resources': [{'name': 'nvidia.com/gpu', 'replicas': 4}]}}}
+NO_SHARES = {'version': 'v1', 'dra': {'mps': False}}
+
+
+@pytest.mark.parametrize('values, is_there', [
+    ({}, False),
+    ({'config': {'map': {'default': TURNS}}}, False),
+    ({'config': {'map': {'default': yaml.safe_dump(TURNS), 'whole': 'version: v1\n'}, 'default': 'whole'}}, False),
+    ({'config': {'map': {'default': TURNS, 'other': MPS_CONFIG}}}, True),
+    ({'config': {'map': {'default': yaml.safe_dump(MPS_CONFIG)}}}, True),
+    ({'config': {'name': 'mine'}}, True),  # which the chart cannot see
+    ({'dra': {'enabled': True}}, True),  # claims may be shares
+    ({'dra': {'enabled': True}, 'config': {'map': {'default': TURNS}}}, True),
+    ({'dra': {'enabled': True}, 'config': {'map': {'default': NO_SHARES}}}, False),
+    ({'dra': {'enabled': True}, 'config': {'map': {'default': NO_SHARES, 'other': {'version': 'v1'}}}}, True),
+    ({'config': {'map': {'default': MPS_CONFIG}}, 'devicePlugin': {'enabled': False}, 'gfd': {'enabled': True}}, False),
+    ({'mps': {'enabled': True}}, True),
+])
+def test_where_nothing_is_shared_by_mps_no_pod_is_privileged(program, values, is_there):
+    rendered = chart.render(program, values)
+    assert ('warpshare-mps' in {one['metadata']['name'] for one in rendered.all('DaemonSet')}) is is_there
+    assert ('warpshare-mps' in {one['metadata']['name'] for one in rendered.all('ServiceAccount')}) is is_there
+    assert is_there or not ['privileged' for text in rendered.texts.values() if 'privileged: true' in text]
+
+
+@pytest.mark.skipif(chart.HELM is not None, reason='`helm template` asks no cluster')
+def test_a_supervisor_that_is_there_outlives_the_last_share(program):
+    """Programs of the configuration before end with it, and a change of the configuration ends none."""
+    there = ['DaemonSet/warpshare/warpshare-mps']
+    values = {'config': {'map': {'default': TURNS}}}
+    rendered = chart.render(program, values, upgrade=True, existing=there)
+    assert pod(rendered, 'mps') and 'the supervisor warpshare-mps stays' in rendered.notes
+    assert 'stays' not in chart.render(program, {'config': {'map': {'default': MPS_CONFIG}}}, upgrade=True, existing=there).notes
+    assert len(chart.render(program, values, {'mps': {'enabled': False}}, upgrade=True, existing=there).all('DaemonSet')) == 1
+
+
+def test_nvidias_own_daemon_takes_the_place_of_the_supervisor_only_where_one_says_so(program):
+    values = {'mps': {'enabled': False}, 'config': {'map': {'default': MPS_CONFIG}}}
+    with pytest.raises(chart.Refused, match='config.map.default: sharing.mps, and mps.enabled: false leaves out the supervisor .* set mps.enabled to auto'):
+        chart.render(program, values)
+    values['config']['check'] = False
+    assert [one['metadata']['name'] for one in chart.render(program, values).all('DaemonSet')] == ['warpshare-agent']
+
+
 def test_the_supervisor_is_changed_on_purpose_only(program):
-    before = chart.render(program)
+    before = chart.render(program, WITH_MPS)
     assert before.one('DaemonSet', 'warpshare-mps')['spec']['updateStrategy'] == {'type': 'OnDelete'}
     after = chart.render(program, {'config': {'map': {'default': MPS_CONFIG}}, 'updateStrategy': {'type': 'RollingUpdate'}})
     assert pod(after, 'mps') == pod(before, 'mps')
@@ -626,7 +671,7 @@ def test_an_agent_that_nobody_can_ask_is_given_ten_seconds(program):
 
 
 def test_supervisor_and_agent_are_restarted_only_if_their_loop_stands_still(program):
-    rendered = chart.render(program)
+    rendered = chart.render(program, WITH_MPS)
     supervisor, agent = pod(rendered, 'mps')['containers'][0], pod(rendered, 'agent')['containers'][0]
     assert supervisor['readinessProbe']['httpGet']['path'] == '/healthz'
     assert agent['livenessProbe']['httpGet']['path'] == '/livez'
@@ -634,19 +679,19 @@ def test_supervisor_and_agent_are_restarted_only_if_their_loop_stands_still(prog
     # Its clients end with it, so it has minutes. No port that tenants could fill is in between, and none has to be there.
     alive = supervisor['livenessProbe']
     assert alive['exec']['command'] == ['warpshare', 'mps', 'ping'] and alive['periodSeconds'] * alive['failureThreshold'] >= 180
-    without = pod(chart.render(program, {'metrics': {'enabled': False}}), 'mps')['containers'][0]
+    without = pod(chart.render(program, WITH_MPS, {'metrics': {'enabled': False}}), 'mps')['containers'][0]
     assert without['livenessProbe'] == alive and 'readinessProbe' not in without and 'ports' not in without
 
 
 def test_clients_have_their_grace_before_kubelet_loses_patience(program):
     for grace in (0, 20, 3600):
-        supervisor = pod(chart.render(program, {'mps': {'grace': grace}}), 'mps')
+        supervisor = pod(chart.render(program, WITH_MPS, {'mps': {'grace': grace}}), 'mps')
         assert supervisor['containers'][0]['args'] == [f'--grace={grace}']
         assert supervisor['terminationGracePeriodSeconds'] > grace + 10
 
 
 def test_the_nodes_own_taint_keeps_none_of_our_pods_off(program):
-    rendered = chart.render(program, {'node': {'taint': 'a.b/c=d:NoExecute'}, 'tolerations': []})
+    rendered = chart.render(program, WITH_MPS, {'node': {'taint': 'a.b/c=d:NoExecute'}, 'tolerations': []})
     for component in ('agent', 'mps'):
         assert pod(rendered, component)['tolerations'] == [{'key': 'a.b/c', 'operator': 'Exists'}]
 
@@ -684,7 +729,7 @@ def test_without_a_configuration_there_is_no_folder_of_them(program):
 
 
 def test_two_releases_do_not_select_each_others_pods(program):
-    one, two = chart.render(program, name='a'), chart.render(program, name='b')
+    one, two = chart.render(program, WITH_MPS, name='a'), chart.render(program, WITH_MPS, name='b')
     selectors = [daemons['spec']['selector']['matchLabels'] for daemons in one.all('DaemonSet') + two.all('DaemonSet')]
     assert len({tuple(sorted(selector.items())) for selector in selectors}) == 4
     names = {(kind['kind'], kind['metadata']['name']) for kind in one.objects}

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/macro.h"
 
+#define ORPHANS_MS 5000      /* a process that does not end then waits for something that no signal interrupts */
 #define SIGNALLED_STATUS 128 /* and the signal's number: what a shell would say */
 
 /* The signals that are passed on. All but the first ask the agent to stop. */
@@ -141,6 +142,11 @@ static int await_child(struct keeper *keeper)
         return status;
 }
 
+static int exit_status(int status)
+{
+        return WIFEXITED(status) ? WEXITSTATUS(status) : SIGNALLED_STATUS + WTERMSIG(status);
+}
+
 /* ---- between two ---- */
 
 static void note_crash(struct keeper *keeper, int number)
@@ -173,16 +179,22 @@ static bool wait_for_next(const struct keeper *keeper)
         }
 }
 
+static void keeper_begin(struct keeper *keeper, const char *what)
+{
+        *keeper = (struct keeper){.what = what};
+        sigemptyset(&keeper->signals);
+        sigaddset(&keeper->signals, SIGCHLD);
+        for (size_t i = 0; i < ARRAY_SIZE(passed_on); i++)
+                sigaddset(&keeper->signals, passed_on[i]);
+        sigprocmask(SIG_BLOCK, &keeper->signals, &keeper->before);
+        prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
 int keeper_run(const char *what, struct keeper_crashes *ret, int *ret_status, struct error *err)
 {
-        struct keeper keeper = {.what = what};
+        struct keeper keeper;
 
-        sigemptyset(&keeper.signals);
-        sigaddset(&keeper.signals, SIGCHLD);
-        for (size_t i = 0; i < ARRAY_SIZE(passed_on); i++)
-                sigaddset(&keeper.signals, passed_on[i]);
-        sigprocmask(SIG_BLOCK, &keeper.signals, &keeper.before);
-        prctl(PR_SET_CHILD_SUBREAPER, 1);
+        keeper_begin(&keeper, what);
         for (;;) {
                 int rc = start_child(&keeper, err);
                 int status;
@@ -194,17 +206,56 @@ int keeper_run(const char *what, struct keeper_crashes *ret, int *ret_status, st
                         return rc;
                 }
                 status = await_child(&keeper);
-                if (WIFEXITED(status)) {
-                        *ret_status = WEXITSTATUS(status);
-                        return 0;
-                }
-                *ret_status = SIGNALLED_STATUS + WTERMSIG(status);
-                if (keeper.is_stopping)
+                *ret_status = exit_status(status);
+                if (WIFEXITED(status) || keeper.is_stopping)
                         return 0;
                 note_crash(&keeper, WTERMSIG(status));
                 if (!wait_for_next(&keeper))
                         return 0;
         }
+}
+
+/* ---- once ---- */
+
+/* A child that is not reaped keeps its PID, so each of these is still the process that the kernel named. */
+static void kill_children(void)
+{
+        FILE *children = fopen("/proc/thread-self/children", "re");
+        int pid;
+
+        while (children && fscanf(children, "%d", &pid) == 1)
+                kill(pid, SIGKILL);
+        if (children)
+                fclose(children);
+}
+
+/* The children of a killed process become children of this one, and are killed in the next turn. */
+static void keeper_end_orphans(const struct keeper *keeper)
+{
+        const int64_t end = (int64_t)clock_now_ms() + ORPHANS_MS;
+        int status;
+
+        while (waitpid(-1, &status, WNOHANG) >= 0 && (int64_t)clock_now_ms() < end) {
+                kill_children();
+                (void)wait_signal(keeper, (int64_t)clock_now_ms() + 10);
+        }
+}
+
+int keeper_run_once(const char *what, int *ret_status, struct error *err)
+{
+        struct keeper keeper;
+        int rc;
+
+        keeper_begin(&keeper, what);
+        rc = start_child(&keeper, err);
+        if (rc != 0) {
+                if (rc < 0)
+                        sigprocmask(SIG_SETMASK, &keeper.before, NULL);
+                return rc;
+        }
+        *ret_status = exit_status(await_child(&keeper));
+        keeper_end_orphans(&keeper);
+        return 0;
 }
 
 /* ---- the first process of a container ---- */
@@ -213,7 +264,6 @@ void init_if_first(void)
 {
         struct keeper keeper = {.what = "the program"};
         struct error err;
-        int status;
         int rc;
 
         if (getpid() != 1)
@@ -227,6 +277,5 @@ void init_if_first(void)
                 log_error("cannot start a second process", LOG_ERR(&err));
                 _exit(EXIT_FAILED);
         }
-        status = await_child(&keeper);
-        _exit(WIFEXITED(status) ? WEXITSTATUS(status) : SIGNALLED_STATUS + WTERMSIG(status));
+        _exit(exit_status(await_child(&keeper)));
 }

@@ -61,6 +61,13 @@ bool keeper_is_wanted(const char *choice);
  */
 int keeper_run(const char *what, struct keeper_crashes *ret, int *ret_status, struct error *err) MUST_USE;
 
+/*
+ * For a program that is not to be started again, and is to leave nothing behind: the same, except that the first end of
+ * the child is the last. Then all that it has started is killed, daemons in sessions of their own included. The caller
+ * removes its files. If this parent is killed, the child receives SIGTERM.
+ */
+int keeper_run_once(const char *what, int *ret_status, struct error *err) MUST_USE;
+
 /* ---- init ---- */
 
 /*

@@ -207,6 +207,7 @@ json_t *dashboard_node(const struct cluster_view *view, const struct dashboard_s
                 details_put_object(ret, node->object);
         dashboard_put_text(ret, "driver", node->page ? node->page->driver : NULL);
         dashboard_put_text(ret, "configuration", node->page ? node->page->configuration : NULL);
+        dashboard_put_text(ret, "ownersUnknown", node->page ? node->page->owners_unknown : NULL);
         for (size_t i = 0; node->page && i < node->page->n_gpus; i++)
                 json_array_append_new(gpus, details_write_gpu(&node->page->gpus[i], scope));
         json_object_set_new(ret, "gpus", gpus);

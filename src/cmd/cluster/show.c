@@ -269,6 +269,26 @@ static const char *pod_name(const struct report_share *share)
         return share->pod ? share->pod : share->pod_uid ? share->pod_uid : "?";
 }
 
+/* Says below the table why some use is not known; |show| without heads is for programs. */
+static void show_owners_unknown(struct strbuf *text, const struct cluster_view *view, const struct show *show)
+{
+        const struct cluster_node *first = NULL;
+        size_t count = 0;
+
+        for (size_t i = 0; i < view->n_nodes && show->has_headers; i++) {
+                const struct cluster_node *node = view->nodes[i];
+
+                if (!show_has_node(show, node) || !node->page || !node->page->owners_unknown)
+                        continue;
+                first = first ? first : node;
+                count++;
+        }
+        if (count > 1)
+                strbuf_printf(text, "\n%s and %zu more: %s\n", first->name, count - 1, first->page->owners_unknown);
+        else if (first)
+                strbuf_printf(text, "\n%s: %s\n", first->name, first->page->owners_unknown);
+}
+
 void show_shares(struct strbuf *text, const struct cluster_view *view, const struct show *show)
 {
         static const struct column list[] = {{"NAMESPACE"}, {"POD"}, {"CONTAINER"}, {"NODE"}, {"GPU"},
@@ -290,6 +310,7 @@ void show_shares(struct strbuf *text, const struct cluster_view *view, const str
                         or_dash(unit->sharing), or_dash(share->claim), or_dash(unit->uuid));
         }
         show_table(text, &columns, show);
+        show_owners_unknown(text, view, show);
         free(rows.items);
 }
 
@@ -380,6 +401,7 @@ void show_gpus(struct strbuf *text, const struct cluster_view *view, const struc
                         show_add_gpu(&columns, &(struct row){view->nodes[i], &page->gpus[j]}, show);
         }
         show_table(text, &columns, show);
+        show_owners_unknown(text, view, show);
 }
 
 /* ---- JSON ---- */

@@ -14,6 +14,7 @@
 #include "cmd/cli/command.h"
 #include "cmd/commands.h"
 #include "cmd/doctor/doctor.h"
+#include "cmd/mps/command.h"
 #include "gpu/hangs.h"
 #include "node/config/version.h"
 
@@ -174,7 +175,7 @@ static void report_here(json_t *findings, enum verdict verdict, const char *mean
 static void serve_check(const void *message, size_t size UNUSED, struct strbuf *answer UNUSED, const void *data)
 {
         const struct config *config = data;
-        _free_ char *mps_root = doctor_find_mps_root(config);
+        _free_ char *mps_root = mps_find_root(config->mps.directory, config->mps.root, config->system_root);
         struct doctor doctor = {.config = config, .mps_root = mps_root};
         size_t position;
 

@@ -21,7 +21,7 @@ enum verdict {
 
 struct doctor {
         const struct config *config;
-        const char *mps_root; /* from doctor_find_mps_root() */
+        const char *mps_root; /* from mps_find_root() */
 };
 
 /* Called by a check: the finding, what it means and what to do; the last two may be NULL. */
@@ -93,11 +93,6 @@ DOCTOR_CHECKS(DOCTOR_DECLARE)
 
 /* ---- of MPS (mps.c) ---- */
 
-/*
- * The MPS root as this process sees it: the folder that is mounted in containers (--mps-directory), or, on the host
- * itself, the configured folder below the system root. The caller frees.
- */
-char *doctor_find_mps_root(const struct config *config);
 /*
  * True if no configuration is named and `warpshare mps` answers: doctor runs in that container, which has neither the
  * agent's configuration nor kubelet's folders.

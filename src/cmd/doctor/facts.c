@@ -6,9 +6,6 @@
 #include "base/proc.h"
 #include "base/text.h"
 
-/* include/linux/proc_ns.h, PROC_PID_INIT_INO. */
-#define HOST_PID_NAMESPACE "pid:[4026531836]"
-
 /* Digits, a dot, digits, and optionally more groups. */
 static size_t version_length(const char *text)
 {
@@ -46,11 +43,6 @@ size_t facts_count_mounts(const char *mountinfo, const char *path)
         while (mountinfo_next(&mountinfo, &mount))
                 count += mountinfo_is_at(&mount, path);
         return count;
-}
-
-bool facts_is_host_pid(const char *link)
-{
-        return strcmp(link, HOST_PID_NAMESPACE) == 0;
 }
 
 bool facts_is_container_label(const char *label)

@@ -15,9 +15,6 @@ bool facts_driver_version(const char *text, char ret[static FACTS_VERSION_MAX]);
 /* How many mounts are stacked on |path|, according to /proc/self/mountinfo. */
 size_t facts_count_mounts(const char *mountinfo, const char *path);
 
-/* True if |link| is the first PID namespace, the host's: "pid:[4026531836]", as /proc/self/ns/pid reads. */
-bool facts_is_host_pid(const char *link);
-
 /* True if containers may write files of this type: "system_u:object_r:container_file_t:s0". */
 bool facts_is_container_label(const char *label);
 

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "cmd/doctor/doctor.h"
 #include "cmd/doctor/facts.h"
+#include "cmd/run/shares.h"
 #include "base/io/loop.h"
 #include "base/io/unix_socket.h"
 #include "mps/client/ask.h"
@@ -47,15 +48,6 @@ static bool mps_is_wanted(struct doctor *doctor)
                 return true;
         doctor_skip(doctor, "nothing is shared by MPS");
         return false;
-}
-
-char *doctor_find_mps_root(const struct config *config)
-{
-        _free_ char *on_host = xasprintf("%s%s", config->system_root, config->mps.root);
-
-        return access(config->mps.directory, F_OK) < 0 && *config->mps.root && access(on_host, F_OK) == 0
-                       ? TAKE_PTR(on_host)
-                       : xstrdup(config->mps.directory);
 }
 
 static bool mps_has_root(struct doctor *doctor)
@@ -218,11 +210,16 @@ void doctor_check_shm(struct doctor *doctor)
                 "run 'warpshare mps mount-shm' in a privileged container whose mount of the MPS root is "
                 "Bidirectional";
         _free_ char *path = xasprintf("%s/shm", doctor->mps_root);
+        _free_ char *units = xasprintf("%s/" RUN_UNITS_NAME, doctor->mps_root);
         struct statfs status;
         uint64_t size;
 
         if (!mps_has_root(doctor))
                 return;
+        if (access(units, F_OK) == 0) {
+                doctor_ok(doctor, "daemons and programs have the /dev/shm of this machine (--standalone)");
+                return;
+        }
         if (statfs(path, &status) < 0) {
                 doctor_report(doctor, DOCTOR_WRONG, means, todo, "'%s': %s", path, strerror(errno));
                 return;

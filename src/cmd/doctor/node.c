@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/proc.h"
 #include "cmd/doctor/doctor.h"
 #include "cmd/doctor/facts.h"
 #include "mps/client/ask.h"
@@ -399,13 +400,14 @@ void doctor_check_host_pid(struct doctor *doctor)
                 return;
         }
         link[length] = '\0';
-        if (facts_is_host_pid(link))
+        if (pid_namespace_is_host(link))
                 doctor_ok(doctor, "this is the host's PID namespace");
         else
                 doctor_report(doctor, DOCTOR_NOTE,
-                        "the agent is not affected; where MPS daemons run, control.log says NEW CLIENT 0, and "
-                        "clients can neither be matched to pods nor terminated",
-                        "hostPID: true for the pod in which 'warpshare mps' runs",
+                        "the agent knows who uses a GPU only where the supervisor of MPS says it; where MPS daemons run, control.log "
+                        "says NEW CLIENT 0, and clients can neither be matched to pods nor terminated",
+                        "hostPID: true for the pod in which 'warpshare mps' runs, and for that of the agent to know who uses the "
+                        "other GPUs (mps.enableHostPID and usage.hostPID of the chart)",
                         "this is a PID namespace of its own");
 }
 

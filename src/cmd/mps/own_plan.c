@@ -5,6 +5,8 @@
 #include "node/status/log.h"
 #include "node/status/read.h"
 #include "base/log.h"
+#include "base/text.h"
+#include "cmd/mps/command.h"
 #include "cmd/run/shares.h"
 #include "gpu/monitor.h"
 #include "base/io/filewatch.h"
@@ -19,11 +21,108 @@ struct own_plan {
         struct filewatch *file; /* NULL: no configuration file */
         struct gpu_monitor *monitor;
         struct inventory *inventory; /* of the present plan */
+        struct run_units units;      /* of the present plan, for `warpshare run`; in the next */
+        struct arena units_arena;
         uint64_t generation;
         bool was_empty; /* it was logged that no daemon is wanted */
         struct complaint bad_config;
         struct complaint bad_plan;
 };
+
+/* ---- what `warpshare run` reads ---- */
+
+static const struct mps_unit *own_plan_find_wanted(
+        const struct mps_wanted *wanted, const char *uuid, const struct mps_daemon_wanted **ret_daemon)
+{
+        for (size_t i = 0; i < wanted->n_daemons; i++)
+                for (size_t k = 0; k < wanted->daemons[i].n_units; k++)
+                        if (strcmp(wanted->daemons[i].units[k].uuid, uuid) == 0) {
+                                *ret_daemon = &wanted->daemons[i];
+                                return &wanted->daemons[i].units[k];
+                        }
+        return NULL;
+}
+
+/* Keeps what |plan| shares, until the next one. */
+static void own_plan_take_units(struct own_plan *own, const struct plan *plan, const struct mps_wanted *wanted)
+{
+        struct arena *arena = &own->units_arena;
+        const struct mps_daemon_wanted *daemon;
+        struct run_unit *all;
+
+        arena_done(arena);
+        own->units = (struct run_units){.units = all = ARENA_ARRAY(arena, struct run_unit, RUN_UNITS_MAX)};
+        for (size_t i = 0; i < plan->n_resources; i++)
+                for (size_t k = 0; k < plan->resources[i].n_units && own->units.n_units < RUN_UNITS_MAX; k++) {
+                        const struct unit *unit = &plan->resources[i].units[k];
+                        const struct mps_unit *known = own_plan_find_wanted(wanted, unit->uuid, &daemon);
+
+                        if (known)
+                                all[own->units.n_units++] = (struct run_unit){
+                                        .uuid = arena_strdup(arena, unit->uuid),
+                                        .index = arena_strdup(arena, unit->index),
+                                        .name = arena_strdup(arena, known->name),
+                                        .daemon = arena_strdup(arena, daemon->name),
+                                        .memory_bytes = share_memory_of(0, unit->gpu, unit->mig),
+                                        .memory_mib = share_usable_mib(unit),
+                                        .most_mib = known->limit_mib,
+                                        .most_permille = daemon->threads_permille,
+                                };
+                }
+}
+
+/* Why no program can be started on a unit of that daemon; NULL: it is ready. */
+static const char *own_plan_problem(const struct own_plan *own, struct arena *arena, const char *name)
+{
+        const struct mps_status *status =
+                own->process.is_stopping ? NULL : mps_supervisor_status(own->process.supervisor);
+
+        if (!status)
+                return "the supervisor has ended: start 'warpshare mps --standalone' as root";
+        for (size_t i = 0; i < status->n_daemons; i++) {
+                const struct mps_daemon_status *daemon = &status->daemons[i];
+
+                if (strcmp(daemon->name, name) != 0)
+                        continue;
+                if (daemon->state == MPS_READY)
+                        return NULL;
+                return arena_printf(arena, "%s%s%.200s", mps_state_name(daemon->state), daemon->reason ? ": " : "",
+                        daemon->reason ? daemon->reason : "");
+        }
+        return "it is not started yet";
+}
+
+static void own_plan_write_units(struct own_plan *own)
+{
+        struct error err;
+
+        if (run_units_write(&own->units, own->process.root, &err) < 0)
+                log_error("'warpshare run' cannot know what is shared", LOG_ERR(&err));
+}
+
+/* Writes the file again only if a daemon has another problem than it says: clients come and go often. */
+static void own_plan_note_problems(struct own_plan *own)
+{
+        bool has_changed = false;
+
+        for (size_t i = 0; i < own->units.n_units; i++) {
+                struct run_unit *unit = &own->units.units[i];
+                _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+                const char *problem = own_plan_problem(own, &arena, unit->daemon);
+
+                if (text_is_same(problem, unit->problem))
+                        continue;
+                unit->problem = problem ? arena_strdup(&own->units_arena, problem) : NULL;
+                has_changed = true;
+        }
+        if (has_changed)
+                own_plan_write_units(own);
+}
+
+static void on_own_daemons(void *data)
+{
+        own_plan_note_problems(data);
+}
 
 /* ---- the plan ---- */
 
@@ -51,8 +150,10 @@ static int own_plan_apply(struct own_plan *own, const struct inventory *inventor
         if (rc == 0) {
                 own->generation++;
                 report_wanted(own, &wanted);
-                if (own->options->on_plan)
-                        own->options->on_plan(plan, &wanted, own->settings->config->mps.directory);
+                if (own->options->writes_units) {
+                        own_plan_take_units(own, plan, &wanted);
+                        own_plan_write_units(own);
+                }
         }
         plan_done(plan);
         return rc;
@@ -144,6 +245,8 @@ static void on_hang_up(void *data)
 static void on_stop(void *data)
 {
         struct own_plan *own = data;
+
+        own_plan_note_problems(own);
         own->file = filewatch_close(own->file);
         gpu_monitor_close(own->monitor, NULL, NULL);
 }
@@ -196,6 +299,7 @@ static int own_plan_start(struct own_plan *own, struct mps_process_options proce
         process.supervisor.nvml_library = config->driver.nvml_library;
         process.on_hang_up = on_hang_up;
         process.on_stop = on_stop;
+        process.on_change = on_own_daemons;
         process.data = own;
         if (mps_process_start(&own->process, &process, err) < 0)
                 return -1;
@@ -217,6 +321,7 @@ int own_plan_run(const struct own_plan_options *options, struct error *err)
         status = mps_process_run(&own.process);
         inventory_free(own.inventory);
         settings_unref(own.settings);
+        arena_done(&own.units_arena);
         return status;
 }
 
@@ -244,52 +349,11 @@ void standalone_set_defaults(struct option_set *set)
         set->values[option_find("mps-root")] = option_set_get(set, "mps-directory");
 }
 
-static const struct mps_unit *own_plan_find_wanted(
-        const struct mps_wanted *wanted, const char *uuid, const struct mps_daemon_wanted **ret_daemon)
-{
-        for (size_t i = 0; i < wanted->n_daemons; i++)
-                for (size_t k = 0; k < wanted->daemons[i].n_units; k++)
-                        if (strcmp(wanted->daemons[i].units[k].uuid, uuid) == 0) {
-                                *ret_daemon = &wanted->daemons[i];
-                                return &wanted->daemons[i].units[k];
-                        }
-        return NULL;
-}
-
-static void on_standalone_plan(const struct plan *plan, const struct mps_wanted *wanted, const char *root)
-{
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        struct run_unit *all = ARENA_ARRAY(&arena, struct run_unit, RUN_UNITS_MAX);
-        struct run_units units = {.units = all};
-        const struct mps_daemon_wanted *daemon;
-        struct error err;
-
-        for (size_t i = 0; i < plan->n_resources; i++)
-                for (size_t k = 0; k < plan->resources[i].n_units && units.n_units < RUN_UNITS_MAX; k++) {
-                        const struct unit *unit = &plan->resources[i].units[k];
-                        const struct mps_unit *known = own_plan_find_wanted(wanted, unit->uuid, &daemon);
-
-                        if (known)
-                                all[units.n_units++] = (struct run_unit){
-                                        .uuid = unit->uuid,
-                                        .index = unit->index,
-                                        .name = known->name,
-                                        .daemon = daemon->name,
-                                        .memory_mib = share_usable_mib(unit),
-                                        .most_mib = known->limit_mib,
-                                        .most_permille = daemon->threads_permille,
-                                };
-                }
-        if (run_units_write(&units, root, &err) < 0)
-                log_error("'warpshare run' cannot know what is shared", LOG_ERR(&err));
-}
-
 int standalone_run(const struct option_set *set, const struct mps_process_options *process, struct error *err)
 {
         static const struct config_text text = {
                 .name = "built in: every GPU is shared", .text = everything, .size = sizeof(everything) - 1};
-        struct own_plan_options options = {
-                .options = set, .text = &text, .process = *process, .on_plan = on_standalone_plan};
+        struct own_plan_options options = {.options = set, .text = &text, .process = *process, .writes_units = true};
 
         options.process.own_plan = "it runs with --standalone, and takes its daemons from its own configuration";
         options.process.supervisor.enter_shm = NULL; /* programs of the machine have the machine's /dev/shm */

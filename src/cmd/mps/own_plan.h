@@ -14,8 +14,7 @@ struct own_plan_options {
         const struct option_set *options;
         const struct config_text *text;     /* the configuration where the options name no file; NULL: their defaults */
         struct mps_process_options process; /* root, programs, own signals and |data| are set here */
-        /* |plan| is in force; may be NULL. */
-        void (*on_plan)(const struct plan *plan, const struct mps_wanted *wanted, const char *root);
+        bool writes_units;                  /* for `warpshare run`: cmd/run/shares.h */
 };
 
 /* Runs until a signal to stop, and returns the exit status; -1: it could not be started. */
@@ -26,8 +25,6 @@ int own_plan_run(const struct own_plan_options *options, struct error *err) MUST
  * starts. The configuration is the usual one; without one every GPU and MIG device is shared, and a program may have as
  * much as is left.
  */
-#define STANDALONE_ROOT "/run/nvidia/mps" /* unless --mps-directory names another */
-
 /* Sets what the command line leaves open as it is on a machine itself, outside of containers. */
 void standalone_set_defaults(struct option_set *set);
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/io/loop.h"
 #include "base/io/worker.h"
 #include "base/log.h"
@@ -219,6 +220,8 @@ static void on_change(void *data)
                 set_ready(process, all_are_ready(status));
         if (process->listener)
                 mps_listener_changed(process->listener);
+        if (process->options.on_change && !process->is_stopping)
+                process->options.on_change(process->options.data);
 }
 
 /* Logged on request; changes are logged where they are made. */
@@ -297,8 +300,8 @@ static int take_root(struct mps_process *process, struct error *err)
         const char *root = process->root;
         int rc;
 
-        if (mkdir(root, 0755) < 0 && errno != EEXIST)
-                return error_errno(err, errno, "make the MPS root '%s'", root);
+        if (file_make_folder(root, err) < 0)
+                return error_prefix(err, "make the MPS root");
         rc = lock_take_within(&process->lock, root, LOCK_PATIENCE_MS, err);
         if (rc == LOCK_BUSY)
                 return error_set(err, ERROR_UNAVAILABLE,

@@ -30,6 +30,8 @@ struct mps_process_options {
         const char *metrics_address; /* net/metrics/http.h; NULL or "": no metrics */
         /* SIGHUP arrived. NULL: the state of every daemon is logged. */
         void (*on_hang_up)(void *data);
+        /* The status of the daemons has changed, and the process does not stop. May be NULL. */
+        void (*on_change)(void *data);
         /* The process stops: the owner closes its handles on the loop. May be NULL. */
         void (*on_stop)(void *data);
         void *data;

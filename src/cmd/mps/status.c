@@ -5,11 +5,27 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "base/alloc.h"
 #include "cmd/cli/columns.h"
 #include "cmd/mps/command.h"
+#include "config/config.h"
 #include "mps/client/ask.h"
 #include "mps/wire/message.h"
+
+char *mps_find_root(const char *directory, const char *mps_root, const char *system_root)
+{
+        const char *const others[] = {mps_root, strcmp(directory, CONFIG_MPS_DIRECTORY) == 0 ? STANDALONE_ROOT : ""};
+
+        for (size_t i = 0; i < ARRAY_SIZE(others) && access(directory, F_OK) < 0; i++) {
+                _free_ char *on_host = xasprintf("%s%s", system_root, others[i]);
+
+                if (*others[i] && access(on_host, F_OK) == 0)
+                        return TAKE_PTR(on_host);
+        }
+        return xstrdup(directory);
+}
 
 /* ---- as a table ---- */
 
@@ -191,7 +207,7 @@ static void status_print(const struct mps_status *status, const char *output)
 
 static int status_run(struct command_call *call, struct error *err)
 {
-        const char *root = option_set_value(&call->set, "mps-directory");
+        _free_ char *root = mps_find_root(option_set_value(&call->set, "mps-directory"), "", "");
         struct mps_status *status = mps_ask(root, err);
         bool is_good;
 
@@ -231,7 +247,7 @@ static const char ping_help[] =
 
 static int ping_run(struct command_call *call, struct error *err)
 {
-        const char *root = option_set_value(&call->set, "mps-directory");
+        _free_ char *root = mps_find_root(option_set_value(&call->set, "mps-directory"), "", "");
         uint64_t seconds;
 
         if (command_number(call, 0, " of seconds", 1, 3600, &seconds, err) < 0)

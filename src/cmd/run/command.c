@@ -14,9 +14,10 @@
 #include "base/text.h"
 #include "cmd/cli/columns.h"
 #include "cmd/commands.h"
-#include "cmd/mps/own_plan.h"
+#include "cmd/mps/command.h"
 #include "cmd/run/shares.h"
 #include "plan/mps_limits.h"
+#include "plan/share.h"
 
 enum { EXIT_NO_PROGRAM = 127, EXIT_NOT_STARTED = 126 }; /* as a shell's */
 
@@ -77,9 +78,12 @@ static int run_read_request(
         if (!ret->threads_permille)
                 return error_set(err, ERROR_INVALID,
                         "how much of a GPU? --share 0.3 for 30 %% of threads and memory, or --threads and --memory");
-        if (*values[MEMORY] && (!quantity_value(values[MEMORY], &bytes) || bytes < MIB || bytes / MIB > UINT32_MAX))
-                return error_set(err, ERROR_INVALID, "memory: '%.40s' is no quantity of at least 1Mi, as 10Gi or 512Mi",
-                        values[MEMORY]);
+        if (*values[MEMORY] &&
+                (!quantity_value(values[MEMORY], &bytes) || bytes / MIB < SHARE_LEAST_MIB || bytes / MIB > UINT32_MAX))
+                return error_set(err, ERROR_INVALID,
+                        "memory: '%.40s' is no quantity of at least %" PRIu64
+                        "Mi, which a CUDA program needs for itself, as 10Gi or 512Mi",
+                        values[MEMORY], SHARE_LEAST_MIB);
         if (*values[MEMORY])
                 ret->memory_mib = bytes / MIB;
         return command_number(call, WAIT, " of seconds", 0, WAIT_MAX, ret_wait, err);
@@ -135,11 +139,19 @@ static int take_share(const struct run_unit **ret_unit, struct run_share *share,
 static void set_environment(
         const struct run_unit *unit, const struct run_share *share, const char *root, struct arena *arena)
 {
+        const char *fraction = run_fraction(arena, unit, share->memory_mib);
+
         setenv("CUDA_VISIBLE_DEVICES", unit->uuid, 1);
         setenv("CUDA_MPS_PIPE_DIRECTORY", arena_printf(arena, "%s/%s/pipe", root, unit->daemon), 1);
         setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", mps_limits_threads(arena, share->threads_permille), 1);
-        if (share->memory_mib)
-                setenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", mps_limits_memory(arena, &share->memory_mib, 1), 1);
+        setenv("WARPSHARE_THREAD_PERCENTAGE",
+                arena_printf(arena, "%u.%u", share->threads_permille / 10, share->threads_permille % 10), 1);
+        if (!share->memory_mib)
+                return;
+        setenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", mps_limits_memory(arena, &share->memory_mib, 1), 1);
+        setenv("WARPSHARE_MEMORY_LIMIT_MIB", arena_printf(arena, "%" PRIu64, share->memory_mib), 1);
+        if (fraction)
+                setenv("WARPSHARE_FRACTION", fraction, 1);
 }
 
 /* ---- --show ---- */
@@ -248,6 +260,7 @@ const struct command command_run_in_share = {
                 "not held to anything, so it is for users who want to share (docs/standalone.md).\n"
                 "\n"
                 "The program gets CUDA_VISIBLE_DEVICES, CUDA_MPS_PIPE_DIRECTORY, CUDA_MPS_ACTIVE_THREAD_PERCENTAGE and\n"
-                "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT. Status 126 or 127: it could not be started; 1: no share; else its own.\n"
+                "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, and, as a container of Kubernetes does, WARPSHARE_THREAD_PERCENTAGE,\n"
+                "WARPSHARE_MEMORY_LIMIT_MIB and WARPSHARE_FRACTION. Status 126 or 127: it could not be started; 1: no share; else its own.\n"
                 "\n",
 };

@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "base/data/json_fields.h"
+#include "plan/share.h"
 
 #define UNITS_LIMIT ((size_t)1024 * 1024)
 #define SHARE_LIMIT ((size_t)4096)
@@ -43,6 +44,8 @@ static const struct json_field unit_fields[] = {
         JSON_TEXT("index", struct run_unit, index, any, .is_needed = true),
         JSON_TEXT("name", struct run_unit, name, any, .is_needed = true),
         JSON_TEXT("daemon", struct run_unit, daemon, path, .is_needed = true),
+        JSON_TEXT("problem", struct run_unit, problem, any),
+        JSON_UINT("memoryBytes", struct run_unit, memory_bytes, 0, INT64_MAX),
         JSON_UINT("memoryMib", struct run_unit, memory_mib, 0, UINT32_MAX),
         JSON_UINT("mostMib", struct run_unit, most_mib, 0, UINT32_MAX),
         JSON_UINT("mostPermille", struct run_unit, most_permille, 1, 1000),
@@ -101,25 +104,55 @@ void run_sum(const struct run_unit *unit, const struct run_share *held, size_t n
                 }
 }
 
+const char *run_fraction(struct arena *arena, const struct run_unit *unit, uint64_t mib)
+{
+        const unsigned int parts = unit->memory_bytes ? (unsigned int)((mib << 20) * 10000 / unit->memory_bytes) : 0;
+
+        return parts ? arena_printf(arena, "%u.%04u", parts / 10000, parts % 10000) : NULL;
+}
+
+/* Whether |unit| could hold |request| without any other share. */
+static bool shares_can_hold(const struct run_unit *unit, const struct run_share *request)
+{
+        uint64_t wanted = run_memory_mib(unit, request);
+
+        if (request->threads_permille > unit->most_permille || (unit->most_mib && wanted > unit->most_mib))
+                return false;
+        return !unit->memory_mib || (wanted >= SHARE_LEAST_MIB && wanted <= unit->memory_mib);
+}
+
 /* Computes what is left of |unit|; false: too little for |request|. */
 static bool shares_has_room(const struct run_unit *unit, const struct run_share *held, size_t n_held,
         const struct run_share *request, unsigned int *ret_permille, uint64_t *ret_mib)
 {
-        uint64_t wanted = run_memory_mib(unit, request);
         unsigned int permille;
         uint64_t mib;
 
         run_sum(unit, held, n_held, &permille, &mib);
         *ret_permille = permille < 1000 ? 1000 - permille : 0;
         *ret_mib = mib < unit->memory_mib ? unit->memory_mib - mib : 0;
-        if (request->threads_permille > unit->most_permille || (unit->most_mib && wanted > unit->most_mib))
-                return false;
-        return request->threads_permille <= *ret_permille && (!unit->memory_mib || wanted <= *ret_mib);
+        return shares_can_hold(unit, request) && request->threads_permille <= *ret_permille &&
+               (!unit->memory_mib || run_memory_mib(unit, request) <= *ret_mib);
 }
 
 static bool is_asked_for(const struct run_unit *unit, const struct run_share *request)
 {
         return !request->unit || strcmp(request->unit, unit->uuid) == 0 || strcmp(request->unit, unit->index) == 0;
+}
+
+/* Says that |request| is more memory than |unit| has at all, or less than a CUDA program needs. */
+static void shares_print_size(struct strbuf *text, const struct run_unit *unit, const struct run_share *request)
+{
+        const uint64_t wanted = run_memory_mib(unit, request);
+
+        if (unit->memory_mib && wanted > unit->memory_mib)
+                strbuf_printf(
+                        text, ", %" PRIu64 " MiB in all, and %" PRIu64 " are asked for", unit->memory_mib, wanted);
+        else if (unit->memory_mib && wanted < SHARE_LEAST_MIB)
+                strbuf_printf(text,
+                        ", and the share would have %" PRIu64 " MiB, but a CUDA program needs %" PRIu64
+                        ": --memory %" PRIu64 "Mi gives it these",
+                        wanted, SHARE_LEAST_MIB, SHARE_LEAST_MIB);
 }
 
 const struct run_unit *run_choose(const struct run_units *units, const struct run_share *held, size_t n_held,
@@ -129,6 +162,7 @@ const struct run_unit *run_choose(const struct run_units *units, const struct ru
         const struct run_unit *best = NULL;
         unsigned int least = 0;
         bool is_there = false;
+        bool is_possible = false;
 
         for (size_t i = 0; i < units->n_units; i++) {
                 const struct run_unit *unit = &units->units[i];
@@ -138,8 +172,12 @@ const struct run_unit *run_choose(const struct run_units *units, const struct ru
                 if (!is_asked_for(unit, request))
                         continue;
                 is_there = true;
+                is_possible = is_possible || shares_can_hold(unit, request);
                 if (!unit->is_ready) {
                         strbuf_printf(&left, "; the MPS daemon of GPU %s is not ready", unit->index);
+                        if (unit->problem)
+                                strbuf_printf(&left, " (%s)", unit->problem);
+                        shares_print_size(&left, unit, request);
                         continue;
                 }
                 if (shares_has_room(unit, held, n_held, request, &permille, &mib)) {
@@ -156,12 +194,15 @@ const struct run_unit *run_choose(const struct run_units *units, const struct ru
                                 unit->most_permille % 10);
                 if (unit->most_mib && unit->most_mib < unit->memory_mib)
                         strbuf_printf(&left, ", one program at most %" PRIu64 " MiB", unit->most_mib);
+                shares_print_size(&left, unit, request);
         }
         if (!is_there && request->unit)
                 error_raise(err, ERROR_NOT_FOUND,
                         "GPU '%.64s' is not shared here; 'warpshare run --show' lists those that are", request->unit);
         else if (!is_there)
                 error_raise(err, ERROR_NOT_FOUND, "no GPU is shared here");
+        else if (!is_possible)
+                error_raise(err, ERROR_INVALID, "no GPU can ever have such a share%s", left.data);
         else if (!best)
                 error_raise(err, ERROR_EXHAUSTED, "no room%s", left.data);
         strbuf_done(&left);

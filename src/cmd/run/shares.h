@@ -35,6 +35,8 @@ struct run_unit {
         const char *name;
         const char *daemon;         /* directory below the MPS root */
         bool is_ready;              /* its daemon answers, so that MPS holds programs to their shares */
+        const char *problem;        /* why it is not ready, as the supervisor has said; NULL: it has not */
+        uint64_t memory_bytes;      /* that NVML reports; 0: unknown */
         uint64_t memory_mib;        /* for shares; 0: unknown */
         uint64_t most_mib;          /* of one client, as the daemon allows it; 0: no limit */
         unsigned int most_permille; /* of the threads, likewise */
@@ -61,10 +63,13 @@ uint64_t run_memory_mib(const struct run_unit *unit, const struct run_share *req
 
 /*
  * The unit with room for |request| that has the least left, so that a large share finds room later. NULL: none has, or
- * the named one is not there; |err| says what is left of each.
+ * the named one is not there; |err| says what is left of each. ERROR_EXHAUSTED: there may be room later.
  */
 const struct run_unit *run_choose(const struct run_units *units, const struct run_share *held, size_t n_held,
         const struct run_share *request, struct error *err);
+
+/* |mib| as a part of what NVML reports of |unit|, "0.2955", rounded down as plan/mps_limits.h has it; NULL: unknown. */
+const char *run_fraction(struct arena *arena, const struct run_unit *unit, uint64_t mib);
 
 /* The sum of all shares that are held of |unit|. */
 void run_sum(const struct run_unit *unit, const struct run_share *held, size_t n_held, unsigned int *ret_permille,

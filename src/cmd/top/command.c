@@ -250,7 +250,8 @@ static bool is_utf8(void)
         return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 }
 
-static char *top_print_table(const struct top *top, const struct top_wish *wish, struct arena *arena)
+static char *top_print_table(
+        const struct node_page *page, const struct top *top, const struct top_wish *wish, struct arena *arena)
 {
         struct top_lines lines = {.arena = arena};
         struct strbuf text = STRBUF_INIT;
@@ -259,6 +260,8 @@ static char *top_print_table(const struct top *top, const struct top_wish *wish,
                 return xstrdup(*wish->filter ? "no such pod\n" : "no GPU is known here\n");
         top_draw(&lines, top, wish, terminal_width(), is_utf8());
         top_lines_print(&text, &lines, command_wants_colours());
+        if (page->owners_unknown)
+                strbuf_printf(&text, "\n%s\n", page->owners_unknown);
         return strbuf_take(&text);
 }
 
@@ -275,7 +278,7 @@ static int show_once(const struct option_set *set, const char *output, const str
         if (strcmp(output, "json") == 0)
                 text = top_print_json(&top, wish);
         else
-                text = strcmp(output, "csv") == 0 ? top_print_csv(&top) : top_print_table(&top, wish, &arena);
+                text = strcmp(output, "csv") == 0 ? top_print_csv(&top) : top_print_table(&page, &top, wish, &arena);
         fputs(text, stdout);
         fflush(stdout);
         return 0;

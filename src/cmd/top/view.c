@@ -201,6 +201,8 @@ static void draw_units(const struct top_view *view, struct top_lines *to, const 
                 top_span_add(
                         to, top_line_add(to), TOP_PLAIN, "%s", *view->filter ? "no such pod" : "no GPU is known here");
         top_draw(to, &top, &view->wish, width, is_utf8);
+        if (page->owners_unknown)
+                top_span_add(to, top_line_add(to), TOP_DIM, "%s", page->owners_unknown);
 }
 
 static void draw_foot(const struct top_view *view, struct top_lines *to)

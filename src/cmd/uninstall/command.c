@@ -13,6 +13,7 @@
 #include "cmd/cli/command.h"
 #include "cmd/commands.h"
 #include "cmd/mps/command.h"
+#include "config/config.h"
 #include "node/status/labels_publisher.h"
 
 /* ---- the list ---- */
@@ -122,8 +123,9 @@ static const char more_help[] =
 static void remove_mps(struct removals *removals, const struct config *config)
 {
         static const char what[] = "MPS";
+        _free_ char *root = mps_find_root(config->mps.directory, config->mps.root, config->system_root);
         const struct mps_supervisor_options options = {
-                .root = config->mps.directory,
+                .root = root,
                 .control = config->mps.control,
                 .driver_root = config->driver.mounted_root,
                 .nvml_library = config->driver.nvml_library,
@@ -280,7 +282,10 @@ static const char mps_help[] =
         "Undoes MPS where no supervisor runs: ends the MPS daemons that a supervisor has left running (clients\n"
         "have five seconds), restores the compute mode of the GPUs, removes the memory limits of containers,\n"
         "removes MPS files and folders below the MPS directory, and unmounts its shared memory if no process uses\n"
-        "it. What is in use or mounted stays, and is reported. May be run again.\n"
+        "it. Where there is no " CONFIG_MPS_DIRECTORY ", as on a machine without containers, that is " STANDALONE_ROOT
+        ", which is\n"
+        "removed itself after 'warpshare mps --standalone'. What is in use or mounted stays, and is reported. May be\n"
+        "run again.\n"
         "\n";
 
 /* Returns how many things are left. */
@@ -311,8 +316,9 @@ static size_t mps_uninstall_print(const struct removals *removals, const char *r
 static int mps_uninstall_run(struct command_call *call, struct error *err)
 {
         const struct option_set *set = &call->set;
+        _free_ char *root = mps_find_root(option_set_value(set, "mps-directory"), "", "");
         const struct mps_supervisor_options options = {
-                .root = option_set_value(set, "mps-directory"),
+                .root = root,
                 .control = option_set_value(set, "mps-control"),
                 .driver_root = option_set_value(set, "driver-root-ctr-path"),
                 .nvml_library = option_set_value(set, "nvml-library"),
@@ -324,7 +330,10 @@ static int mps_uninstall_run(struct command_call *call, struct error *err)
         case 0:
                 return mps_uninstall_print(&removals, options.root) > 0 ? EXIT_FAILED : 0;
         case MPS_REMOVAL_NOTHING:
-                printf("'%s' is not there: nothing to do\n", options.root);
+                if (strcmp(root, CONFIG_MPS_DIRECTORY) == 0)
+                        puts("neither '" CONFIG_MPS_DIRECTORY "' nor '" STANDALONE_ROOT "' is there: nothing to do");
+                else
+                        printf("'%s' is not there: nothing to do\n", root);
                 return 0;
         case MPS_REMOVAL_BUSY:
                 fprintf(stderr, "an MPS supervisor runs with '%s': end it first\n", options.root);

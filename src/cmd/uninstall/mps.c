@@ -1,3 +1,4 @@
+#include "cmd/run/shares.h"
 #include "cmd/uninstall/uninstall.h"
 #include "base/io/loop.h"
 #include "node/config/version.h"
@@ -281,7 +282,8 @@ static void remove_daemons(const struct place *place, unsigned int levels)
         const struct dirent *entry;
 
         while (entries && (entry = readdir(entries)))
-                if (entry->d_name[0] != '.' && strcmp(entry->d_name, MPS_SHM_NAME) != 0)
+                if (entry->d_name[0] != '.' && strcmp(entry->d_name, MPS_SHM_NAME) != 0 &&
+                        strcmp(entry->d_name, RUN_SHARES_NAME) != 0)
                         remove_what_is_of_daemons(place, entry->d_name, levels);
         if (entries)
                 closedir(entries);
@@ -313,6 +315,25 @@ static void remove_allocation_records(const struct place *root)
                 closedir(entries);
 }
 
+/* `warpshare mps --standalone` adds the shares, where every user may write, and the units, and makes the root. */
+static void remove_standalone(const struct place *root)
+{
+        _free_ char *path = xasprintf("%s/" RUN_SHARES_NAME, root->path);
+        struct error err;
+
+        if (!is_folder(root->fd, RUN_SHARES_NAME))
+                return;
+        if (!root->removals->is_dry && sweep_folder(root->fd, RUN_SHARES_NAME, path, FOLDER_MS, &err) < 0) {
+                removals_add(root->removals, REMOVAL_LEFT, "MPS folder", path, "%s", err.text);
+                return;
+        }
+        removals_add(root->removals, REMOVAL_DONE, "MPS folder", path, "%s", "");
+        mps_remove_file(root, RUN_UNITS_NAME);
+        /* It stays where it has other files, or is a mount. */
+        if (!root->removals->is_dry && rmdir(root->path) == 0)
+                removals_add(root->removals, REMOVAL_DONE, "MPS folder", root->path, "%s", "");
+}
+
 static void remove_files(const struct place *root)
 {
         static const char *const names[] = {
@@ -323,6 +344,7 @@ static void remove_files(const struct place *root)
                 mps_remove_file(root, names[i]);
         remove_allocation_records(root);
         (void)remove_shm(root);
+        remove_standalone(root);
 }
 
 int mps_removal_run(struct removals *removals, const struct mps_supervisor_options *options, struct error *err)

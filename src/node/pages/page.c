@@ -386,6 +386,36 @@ static double time_of_samples(const struct node_facts *facts)
         return newest_ms ? (double)(facts->now_ms - (int64_t)(facts->monotonic_ms - newest_ms)) / 1000 : NAN;
 }
 
+/* Looks at the units of |gpu| that have shares or processes. */
+static void page_note_unknown(const struct maker *maker, const struct report_gpu *gpu, bool *ret_some, bool *ret_served)
+{
+        const struct node_usage_view *usage = maker->facts->usage;
+
+        for (size_t i = 0; i < gpu->n_units; i++) {
+                const char *uuid = gpu->units[i].uuid;
+                const bool has_hidden = node_usage_has_hidden(usage, uuid);
+                const bool is_served = node_usage_is_served(usage, uuid);
+
+                *ret_some = *ret_some || has_hidden || (!is_served && gpu->units[i].n_shares > 0);
+                *ret_served = *ret_served || (has_hidden && is_served);
+        }
+}
+
+static const char *page_owners_unknown(const struct maker *maker, const struct node_page *page)
+{
+        bool some_are_unknown = false;
+        bool also_of_mps = false;
+
+        if (!maker->facts->is_apart || !maker->facts->usage->samples)
+                return NULL;
+        for (size_t i = 0; i < page->n_gpus; i++)
+                page_note_unknown(maker, &page->gpus[i], &some_are_unknown, &also_of_mps);
+        if (!some_are_unknown)
+                return NULL;
+        return also_of_mps ? "Without hostPID the agent cannot see who uses a GPU (chart: usage.hostPID=true)"
+                           : "Without hostPID the agent sees who uses MPS only (chart: usage.hostPID=true)";
+}
+
 void node_page_make(struct node_page *ret, struct arena *arena, const struct node_facts *facts)
 {
         const struct maker maker = {.facts = facts, .arena = arena};
@@ -402,5 +432,6 @@ void node_page_make(struct node_page *ret, struct arena *arena, const struct nod
         ret->gpus = gpus = ARENA_ARRAY(arena, struct report_gpu, ret->n_gpus);
         for (size_t i = 0; inventory && i < ret->n_gpus; i++)
                 make_gpu(&maker, &gpus[i], &inventory->gpus[i]);
+        ret->owners_unknown = page_owners_unknown(&maker, ret);
         add_events(&maker, ret);
 }

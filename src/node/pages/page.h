@@ -30,6 +30,7 @@ struct node_facts {
         uint64_t monotonic_ms;   /* the same moment, on the clock of samples */
         bool has_history;        /* the page includes the history */
         bool has_processes;      /* the page includes the processes */
+        bool is_apart;           /* this process is not in the host's PID namespace */
         const char *system_root; /* that has /proc */
 };
 

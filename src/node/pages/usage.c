@@ -199,11 +199,14 @@ void node_usage_look(const struct node_usage *usage, const struct ledger *ledger
         struct arena *arena, struct node_usage_view *ret)
 {
         const struct holder *containers = NULL;
+        struct ledger_measures measures;
         struct owners owners = {0};
         size_t n_containers = 0;
         pid_t *servers;
 
         *ret = (struct node_usage_view){0};
+        ledger_measure(ledger, &measures);
+        ret->mps = measures.mps;
         for (size_t i = 0; plan && i < plan->n_resources; i++)
                 add_allocations(&owners, ledger, plan->resources[i].name, arena);
         usage_add_claims(&owners, ledger, arena);
@@ -228,6 +231,22 @@ const struct gpu_sample *node_usage_find_sample(const struct node_usage_view *vi
         return NULL;
 }
 
+static bool usage_serves(const struct mps_daemon_status *daemon, const char *uuid)
+{
+        for (size_t i = 0; i < daemon->n_units; i++)
+                if (strcmp(daemon->units[i], uuid) == 0)
+                        return daemon->state == MPS_READY || daemon->state == MPS_DRAINING;
+        return false;
+}
+
+bool node_usage_is_served(const struct node_usage_view *view, const char *uuid)
+{
+        for (size_t i = 0; view->mps && i < view->mps->n_daemons; i++)
+                if (usage_serves(&view->mps->daemons[i], uuid))
+                        return true;
+        return false;
+}
+
 bool node_usage_has_hidden(const struct node_usage_view *view, const char *uuid)
 {
         for (size_t i = 0; i < view->n_shares; i++)
@@ -248,6 +267,62 @@ static size_t count_nameless(const struct node_usage_view *view)
         return count;
 }
 
+static bool usage_sees_any(const struct gpu_sample *sample)
+{
+        for (size_t i = 0; i < sample->n_processes; i++)
+                if (sample->processes[i].is_visible)
+                        return true;
+        return false;
+}
+
+static bool usage_is_on_unit(
+        const struct mps_daemon_status *daemon, const struct mps_client *client, const struct gpu_sample *sample)
+{
+        return client->unit ? strcmp(client->unit, sample->uuid) == 0 : daemon->n_units == 1;
+}
+
+/*
+ * The PIDs are those of the host, so they are not visible here: /proc may have another process with that PID. A client
+ * of which neither the driver nor the supervisor knows memory has no context on the unit yet.
+ */
+static void usage_take_clients(
+        struct gpu_samples *samples, struct gpu_sample *sample, const struct mps_daemon_status *daemon)
+{
+        struct arena *arena = &samples->arena;
+        struct gpu_process *processes = ARENA_ARRAY(arena, struct gpu_process, daemon->n_clients);
+        const bool none_are_listed = sample->has_processes && sample->n_processes == 0;
+        size_t count = 0;
+
+        for (size_t i = 0; i < daemon->n_clients; i++) {
+                const struct mps_client *client = &daemon->clients[i];
+
+                if (!usage_is_on_unit(daemon, client, sample) || (none_are_listed && client->memory == UINT64_MAX))
+                        continue;
+                processes[count++] = (struct gpu_process){
+                        .pid = client->pid,
+                        .kinds = GPU_PROCESS_MPS,
+                        .memory = client->memory == UINT64_MAX ? GPU_VALUE_UNKNOWN : client->memory,
+                        .sm_percent = GPU_PERCENT_UNKNOWN,
+                        .memory_percent = GPU_PERCENT_UNKNOWN,
+                        .pod_uid = client->pod_uid ? arena_strdup(arena, client->pod_uid) : NULL,
+                        .container_id = client->container_id ? arena_strdup(arena, client->container_id) : NULL,
+                };
+        }
+        sample->processes = processes;
+        sample->n_processes = count;
+        sample->has_processes = true;
+}
+
+void node_usage_name_clients(struct gpu_samples *samples, const struct mps_status *status)
+{
+        for (size_t i = 0; i < samples->n_units; i++)
+                for (size_t j = 0; status && j < status->n_daemons && !usage_sees_any(&samples->units[i]); j++)
+                        if (usage_serves(&status->daemons[j], samples->units[i].uuid)) {
+                                usage_take_clients(samples, &samples->units[i], &status->daemons[j]);
+                                break;
+                        }
+}
+
 bool node_usage_add(struct node_usage *usage, struct gpu_samples *samples, struct ledger *ledger,
         const struct plan *plan, bool may_ask)
 {
@@ -257,7 +332,10 @@ bool node_usage_add(struct node_usage *usage, struct gpu_samples *samples, struc
         size_t n_before;
         pid_t *servers;
         size_t n_servers = list_servers(ledger, &scratch, &servers);
+        struct ledger_measures measures;
 
+        ledger_measure(ledger, &measures);
+        node_usage_name_clients(samples, measures.mps);
         usage_add(usage->usage, samples, servers, n_servers);
         now_ms = samples->n_units ? samples->units[0].at_ms : 0;
         if (!may_ask || (usage->asked_at_ms && now_ms < usage->asked_at_ms + ASK_MS))

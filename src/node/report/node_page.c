@@ -129,6 +129,7 @@ static const struct json_field page_fields[] = {
         JSON_REAL("time", struct node_page, time),
         JSON_TEXT("driver", struct node_page, driver, any),
         JSON_TEXT("configuration", struct node_page, configuration, any),
+        JSON_TEXT("ownersUnknown", struct node_page, owners_unknown, any),
         JSON_ITEMS("gpus", struct node_page, gpus, n_gpus, report_gpu_shape, 0, REPORT_GPUS_MAX, .is_needed = true),
         JSON_ITEMS("events", struct node_page, events, n_events, report_event_shape, 0, REPORT_EVENTS_MAX),
 };

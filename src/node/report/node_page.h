@@ -130,7 +130,8 @@ struct node_page {
         const char *agent; /* its version; NULL: the page was made without one */
         double time;       /* of the newest sample, seconds since the epoch */
         const char *driver;
-        const char *configuration; /* the name of the one in force, where it has one */
+        const char *configuration;  /* the name of the one in force, where it has one */
+        const char *owners_unknown; /* why it is not known who uses a unit, and what to do; NULL: it is known */
         const struct report_gpu *gpus;
         size_t n_gpus;
         const struct report_event *events; /* the newest last */

@@ -201,9 +201,18 @@ static void test_each_shape_that_was_recorded_gives_its_pod(void **state UNUSED)
         assert_int_equal(n_shapes, 9);
 }
 
+static void test_only_the_first_pid_namespace_is_the_hosts(void **state UNUSED)
+{
+        assert_true(pid_namespace_is_host("pid:[4026531836]"));
+        assert_false(pid_namespace_is_host("pid:[4026532448]"));
+        assert_false(pid_namespace_is_host(""));
+        assert_false(pid_namespace_is_own("/nonexistent"));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_only_the_first_pid_namespace_is_the_hosts),
                 cmocka_unit_test(test_pod_and_container_are_found_in_every_form),
                 cmocka_unit_test(test_what_is_no_pod_has_neither),
                 cmocka_unit_test(test_each_shape_that_was_recorded_gives_its_pod),

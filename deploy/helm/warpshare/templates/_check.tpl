@@ -62,6 +62,9 @@
 {{- fail (printf "%s(docs/configuration.md; config.check: false leaves the judgement to the agents)" .) }}
 {{- end }}
 {{- end }}
+{{- if and $config.check ($table.sharing | default dict).mps (eq (toString $.Values.mps.enabled) "false") }}
+{{- fail (printf "config.map.%s: sharing.mps, and mps.enabled: false leaves out the supervisor that runs the MPS daemons: set mps.enabled to auto; or, where NVIDIA's own MPS control daemon runs on the nodes, config.check to false" $name) }}
+{{- end }}
 {{- if and ($table.dra | default dict).enabled (not $.Values.dra.enabled) }}
 {{- fail (printf "config.map.%s: dra.enabled: say so as the value dra.enabled, which gives the agent its folders and rights" $name) }}
 {{- end }}

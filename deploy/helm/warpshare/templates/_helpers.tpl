@@ -171,6 +171,37 @@ seLinuxOptions: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 
+{{/*
+"true" where something may be shared by MPS: by a configuration of ours, by one that cannot be seen from here, or by claims, which can be shares
+unless each configuration says otherwise.
+*/}}
+{{- define "warpshare.sharesByMps" -}}
+{{- if or .Values.config.name (and .Values.dra.enabled (not .Values.config.map)) -}}
+true
+{{- else -}}
+{{- $shares := false -}}
+{{- range .Values.config.map -}}
+{{- $config := kindIs "string" . | ternary (fromYaml (toString .)) . -}}
+{{- $byClaims := ne (toString ($config.dra | default dict).mps) "false" -}}
+{{- if or ($config.sharing | default dict).mps (and $.Values.dra.enabled $byClaims) }}{{ $shares = true }}{{ end -}}
+{{- end -}}
+{{- if $shares }}true{{ end -}}
+{{- end -}}
+{{- end }}
+
+{{/*
+"true" where the supervisor of MPS is. With auto it stays where it is: programs of a configuration that shared by MPS may run, and they end
+with it.
+*/}}
+{{- define "warpshare.mps" -}}
+{{- if not .Values.devicePlugin.enabled -}}
+{{- else if kindIs "bool" .Values.mps.enabled -}}
+{{- if .Values.mps.enabled }}true{{ end -}}
+{{- else if or (include "warpshare.sharesByMps" .) (lookup "apps/v1" "DaemonSet" (include "warpshare.namespace" .) (printf "%s-mps" (include "warpshare.fullname" .))) -}}
+true
+{{- end -}}
+{{- end }}
+
 {{/* "true" where the agent may have to do with MIG: by value, by a configuration of ours, or by one that cannot be seen from here. */}}
 {{- define "warpshare.mayUseMig" -}}
 {{- if .Values.migStrategy -}}

@@ -96,6 +96,7 @@ export async function nodePage(name) {
   return {title: node.name, children: [
     crumbs(node.name), el('h1', {tabindex: -1}, node.name), agentState(node),
     problems.map((condition) => el('p', {class: 'banner warn'}, `⚠ ${condition.type} is ${condition.status}${condition.message ? `: ${condition.message}` : ''}`)),
+    node.ownersUnknown && el('p', {class: 'quiet'}, node.ownersUnknown),
     facts([['Driver', node.driver], ['Configuration', node.configuration], ['kubelet', node.kubelet], ['Agent', node.agent && `${node.agent.version ?? ''} ${node.agent.namespace}/${node.agent.pod}`],
       ['Restarts of the agent', node.agent?.restarts || undefined], ['Scheduling', node.isCordoned ? 'cordoned' : undefined], ['Taints', node.taints?.length ? node.taints.join(', ') : undefined]]),
     node.resources?.length > 0 && table('Resources', ['Name', 'Capacity', 'Allocatable'], node.resources.map((resource) => [resource.name, count(resource.capacity), count(resource.allocatable)])),

@@ -123,6 +123,51 @@ static void test_a_hang_up_is_passed_on(void **state UNUSED)
         assert_int_equal(keep(await_hang_up), 7);
 }
 
+/* A daemon in a session of its own, which ignores what it can; it holds |fd| open. */
+static void leave_a_daemon(int fd)
+{
+        pid_t pid = fork();
+
+        assert_true(pid >= 0);
+        if (pid > 0)
+                return;
+        setsid();
+        signal(SIGTERM, SIG_IGN);
+        if (fork() == 0) /* one more, whose parent ends at once */
+                for (;;)
+                        pause();
+        assert_int_equal(write(fd, "r", 1), 1);
+        _exit(0);
+}
+
+static void test_what_a_program_leaves_when_it_is_killed_is_killed_with_it(void **state UNUSED)
+{
+        int ends[2];
+        char byte;
+        int status;
+        pid_t pid;
+
+        assert_int_equal(pipe(ends), 0);
+        pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) {
+                struct error err;
+                int result = -1;
+
+                if (keeper_run_once("a program", &result, &err) == 1) {
+                        leave_a_daemon(ends[1]);
+                        assert_int_equal(read(ends[0], &byte, 1), 1); /* the daemon is there */
+                        raise(SIGKILL);
+                }
+                _exit(result);
+        }
+        close(ends[1]);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(WEXITSTATUS(status), 128 + SIGKILL);
+        assert_int_equal(read(ends[0], &byte, 1), 0); /* nobody has the other end any more */
+        close(ends[0]);
+}
+
 static void test_without_a_child_the_work_is_done_with_the_signals_of_before(void **state UNUSED)
 {
         pid_t pid;
@@ -165,6 +210,7 @@ int main(void)
                 cmocka_unit_test(test_an_exit_status_ends_it),
                 cmocka_unit_test(test_a_child_that_is_to_stop_is_not_started_again),
                 cmocka_unit_test(test_a_hang_up_is_passed_on),
+                cmocka_unit_test(test_what_a_program_leaves_when_it_is_killed_is_killed_with_it),
                 cmocka_unit_test(test_without_a_child_the_work_is_done_with_the_signals_of_before),
         };
 

@@ -91,8 +91,8 @@ static void test_a_node_has_what_kubernetes_and_its_agent_say(void **state UNUSE
                 .conditions = &condition,
                 .n_conditions = 1};
         const struct cluster_agent agent = {.namespace = "warpshare", .pod = "agent-x", .image = "i:1", .restarts = 2};
-        struct cluster_node *node =
-                view_add("a", "{'version': 1, 'node': 'a', 'agent': '0.1.0', 'driver': '570', 'gpus': []}");
+        struct cluster_node *node = view_add("a",
+                "{'version': 1, 'node': 'a', 'agent': '0.1.0', 'driver': '570', 'ownersUnknown': 'why', 'gpus': []}");
 
         node->object = &object;
         node->agent = &agent;
@@ -101,7 +101,7 @@ static void test_a_node_has_what_kubernetes_and_its_agent_say(void **state UNUSE
         node->page_time = 9;
         assert_json(dashboard_node(&view, &sees_all, "a"),
                 "{'name': 'a', 'state': 'silent', 'reason': 'it is late', 'pageTime': 9, 'isReady': true, 'isCordoned': "
-                "false, 'kubelet': 'v1.36.0', 'driver': '570', 'gpus': [], 'events': [], 'agent': {'namespace': "
+                "false, 'kubelet': 'v1.36.0', 'driver': '570', 'ownersUnknown': 'why', 'gpus': [], 'events': [], 'agent': {'namespace': "
                 "'warpshare', 'pod': 'agent-x', 'image': 'i:1', 'restarts': 2, 'version': '0.1.0'}, 'resources': "
                 "[{'name': 'nvidia.com/gpu', 'capacity': 10, 'allocatable': 8}], 'taints': ['a=b:NoSchedule', "
                 "'c:NoExecute'], 'conditions': [{'type': 'Ready', 'status': 'True', 'reason': 'KubeletReady', 'message': "

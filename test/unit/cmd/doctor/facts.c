@@ -45,13 +45,6 @@ static void test_mounts_on_one_path_are_counted(void **state UNUSED)
         assert_int_equal(facts_count_mounts("1 2 3 4", "/mps"), 0);
 }
 
-static void test_only_the_first_pid_namespace_is_the_hosts(void **state UNUSED)
-{
-        assert_true(facts_is_host_pid("pid:[4026531836]"));
-        assert_false(facts_is_host_pid("pid:[4026532448]"));
-        assert_false(facts_is_host_pid(""));
-}
-
 static void test_labels_of_containers_are_known(void **state UNUSED)
 {
         assert_true(facts_is_container_label("system_u:object_r:container_file_t:s0"));
@@ -75,7 +68,6 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_the_drivers_version_is_found_in_both_forms),
                 cmocka_unit_test(test_mounts_on_one_path_are_counted),
-                cmocka_unit_test(test_only_the_first_pid_namespace_is_the_hosts),
                 cmocka_unit_test(test_labels_of_containers_are_known),
                 cmocka_unit_test(test_sockets_of_nvidias_plugins_are_distinguished_from_others),
         };

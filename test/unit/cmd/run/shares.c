@@ -68,8 +68,10 @@ static void test_memory_and_threads_count_apart(void **state UNUSED)
 
 static void test_a_unit_is_named_by_index_or_uuid(void **state UNUSED)
 {
-        assert_string_equal(choose(NULL, 0, &(struct run_share){.unit = "1", .threads_permille = 1}), "1");
-        assert_string_equal(choose(NULL, 0, &(struct run_share){.unit = "GPU-b", .threads_permille = 1}), "1");
+        assert_string_equal(
+                choose(NULL, 0, &(struct run_share){.unit = "1", .threads_permille = 1, .memory_mib = 256}), "1");
+        assert_string_equal(
+                choose(NULL, 0, &(struct run_share){.unit = "GPU-b", .threads_permille = 1, .memory_mib = 256}), "1");
         assert_string_equal(choose(NULL, 0, &(struct run_share){.unit = "2", .threads_permille = 1}),
                 "GPU '2' is not shared here; 'warpshare run --show' lists those that are");
 }
@@ -90,8 +92,67 @@ static void test_no_share_is_above_what_the_daemon_allows_one_client(void **stat
         assert_string_equal(choose(NULL, 0, &(struct run_share){.threads_permille = 500}), "0");
         assert_string_equal(choose(NULL, 0, &(struct run_share){.threads_permille = 600, .memory_mib = 2000}), "1");
         assert_string_equal(choose(NULL, 0, &(struct run_share){.threads_permille = 600}),
-                "no room; GPU 0 has 100.0 % and 10000 MiB left, one program at most 50.0 %; "
+                "no GPU can ever have such a share; GPU 0 has 100.0 % and 10000 MiB left, one program at most 50.0 %; "
                 "GPU 1 has 100.0 % and 10000 MiB left, one program at most 2000 MiB");
+}
+
+static void test_the_reason_why_a_daemon_is_not_ready_is_said(void **state UNUSED)
+{
+        gpus[0].is_ready = gpus[1].is_ready = false;
+        gpus[0].problem = "fault: cannot start";
+        assert_string_equal(choose(NULL, 0, &(struct run_share){.threads_permille = 100}),
+                "no room; the MPS daemon of GPU 0 is not ready (fault: cannot start); the MPS daemon of GPU 1 is not "
+                "ready");
+}
+
+static enum error_kind kind_of(const struct run_share *held, size_t n_held, const struct run_share *request)
+{
+        struct error err = {.kind = ERROR_NONE};
+
+        assert_null(run_choose(&units, held, n_held, request, &err));
+        return err.kind;
+}
+
+static void test_what_can_never_be_is_another_error_than_what_has_no_room_now(void **state UNUSED)
+{
+        const struct run_share held[] = {
+                {.unit = "GPU-a", .threads_permille = 1000, .memory_mib = 10000},
+                {.unit = "GPU-b", .threads_permille = 1000, .memory_mib = 10000},
+        };
+
+        assert_int_equal(kind_of(held, 2, &(struct run_share){.threads_permille = 100}), ERROR_EXHAUSTED);
+        assert_int_equal(
+                kind_of(held, 2, &(struct run_share){.threads_permille = 100, .memory_mib = 10000}), ERROR_EXHAUSTED);
+        assert_int_equal(
+                kind_of(NULL, 0, &(struct run_share){.threads_permille = 100, .memory_mib = 10001}), ERROR_INVALID);
+        assert_string_equal(
+                choose(NULL, 0, &(struct run_share){.unit = "0", .threads_permille = 100, .memory_mib = 10001}),
+                "no GPU can ever have such a share; GPU 0 has 100.0 % and 10000 MiB left, 10000 MiB in all, and 10001 "
+                "are asked for");
+        gpus[1].memory_mib = 20000;
+        assert_int_equal(
+                kind_of(held, 2, &(struct run_share){.threads_permille = 100, .memory_mib = 10001}), ERROR_EXHAUSTED);
+}
+
+static void test_no_share_is_less_than_a_program_of_cuda_needs(void **state UNUSED)
+{
+        assert_string_equal(choose(NULL, 0, &(struct run_share){.threads_permille = 26}), "0");
+        assert_int_equal(kind_of(NULL, 0, &(struct run_share){.threads_permille = 25}), ERROR_INVALID);
+        assert_string_equal(choose(NULL, 0, &(struct run_share){.unit = "0", .threads_permille = 25}),
+                "no GPU can ever have such a share; GPU 0 has 100.0 % and 10000 MiB left, and the share would have 250 "
+                "MiB, but a CUDA program needs 256: --memory 256Mi gives it these");
+        assert_string_equal(choose(NULL, 0, &(struct run_share){.threads_permille = 25, .memory_mib = 256}), "0");
+        gpus[1].memory_mib = 20000; /* and a larger GPU is taken instead */
+        assert_string_equal(choose(NULL, 0, &(struct run_share){.threads_permille = 25}), "1");
+}
+
+static void test_a_fraction_is_of_what_the_driver_reports_and_rounded_down(void **state UNUSED)
+{
+        assert_null(run_fraction(&arena, &gpus[0], 5000));
+        gpus[0].memory_bytes = (UINT64_C(11000) << 20) + 1;
+        assert_string_equal(run_fraction(&arena, &gpus[0], 5500), "0.4999");
+        gpus[0].memory_bytes--;
+        assert_string_equal(run_fraction(&arena, &gpus[0], 5500), "0.5000");
 }
 
 static void test_more_than_there_is_leaves_nothing(void **state UNUSED)
@@ -101,7 +162,7 @@ static void test_more_than_there_is_leaves_nothing(void **state UNUSED)
                 {.unit = "GPU-a", .threads_permille = 1000, .memory_mib = UINT32_MAX},
         };
 
-        assert_string_equal(choose(held, 2, &(struct run_share){.unit = "0", .threads_permille = 1}),
+        assert_string_equal(choose(held, 2, &(struct run_share){.unit = "0", .threads_permille = 1, .memory_mib = 256}),
                 "no room; GPU 0 has 0.0 % and 0 MiB left");
 }
 
@@ -194,6 +255,12 @@ int main(void)
                 cmocka_unit_test_setup_teardown(
                         test_nobody_gets_a_unit_that_would_not_hold_it_to_its_share, begin, end),
                 cmocka_unit_test_setup_teardown(test_no_share_is_above_what_the_daemon_allows_one_client, begin, end),
+                cmocka_unit_test_setup_teardown(test_the_reason_why_a_daemon_is_not_ready_is_said, begin, end),
+                cmocka_unit_test_setup_teardown(
+                        test_what_can_never_be_is_another_error_than_what_has_no_room_now, begin, end),
+                cmocka_unit_test_setup_teardown(test_no_share_is_less_than_a_program_of_cuda_needs, begin, end),
+                cmocka_unit_test_setup_teardown(
+                        test_a_fraction_is_of_what_the_driver_reports_and_rounded_down, begin, end),
                 cmocka_unit_test_setup_teardown(test_more_than_there_is_leaves_nothing, begin, end),
                 cmocka_unit_test_setup_teardown(test_units_are_read_as_they_were_written, make_root, remove_root),
                 cmocka_unit_test_setup_teardown(test_a_daemon_outside_of_the_root_is_refused, make_root, remove_root),

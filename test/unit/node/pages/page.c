@@ -274,6 +274,85 @@ static void test_an_agent_that_waits_for_another_does_not_know_what_is_granted(v
 }
 
 /* Processes of another PID namespace may be those of any pod. */
+static struct mps_client clients[] = {
+        {.pid = 81, .unit = "GPU-0", .pod_uid = "u1", .memory = 3 * GIB},
+        {.pid = 82, .unit = "GPU-0", .pod_uid = "u2", .memory = UINT64_MAX},
+        {.pid = 83, .unit = "GPU-9", .pod_uid = "u3", .memory = GIB},
+        {.pid = 0, .unit = "GPU-0", .memory = GIB},
+};
+static const char *const served[] = {"GPU-0", "GPU-9"};
+static struct mps_daemon_status mps = {
+        .units = served, .n_units = 2, .state = MPS_READY, .clients = clients, .n_clients = ARRAY_SIZE(clients)};
+static const struct mps_status status = {.daemons = &mps, .n_daemons = 1};
+
+/* GPU-0 as the agent sees it, with |n| of |listed| on it. */
+static const struct gpu_sample *name_clients(struct gpu_samples *of, const struct gpu_process *listed, size_t n)
+{
+        static struct gpu_sample unit;
+
+        unit = (struct gpu_sample){.uuid = "GPU-0", .has_processes = true, .processes = listed, .n_processes = n};
+        *of = (struct gpu_samples){.units = &unit, .n_units = 1};
+        node_usage_name_clients(of, &status);
+        return &unit;
+}
+
+static void test_where_no_process_is_visible_the_supervisor_names_its_clients(void **state UNUSED)
+{
+        static const struct gpu_process unseen[] = {{.pid = 5, .memory = GIB}, {.pid = 81, .memory = GIB}};
+        static const struct gpu_process seen[] = {
+                {.pid = 5, .memory = GIB}, {.pid = 6, .memory = GIB, .is_visible = true}};
+        struct gpu_samples of;
+        const struct gpu_sample *unit = name_clients(&of, unseen, 2);
+
+        assert_int_equal(unit->n_processes, 3); /* that of GPU-9 is not among them */
+        assert_string_equal(unit->processes[0].pod_uid, "u1");
+        assert_true(unit->processes[0].memory == 3 * GIB);
+        assert_int_equal(unit->processes[0].sm_percent, GPU_PERCENT_UNKNOWN);
+        assert_true(unit->processes[1].memory == GPU_VALUE_UNKNOWN);
+        assert_int_equal(usage_kind_of(&unit->processes[2], NULL, 0), USAGE_HIDDEN); /* to the supervisor, too */
+        assert_false(unit->processes[0].is_visible);
+        arena_done(&of.arena);
+        unit = name_clients(&of, NULL, 0);
+        assert_int_equal(unit->n_processes, 2); /* one without memory has no context there */
+        arena_done(&of.arena);
+        assert_ptr_equal(name_clients(&of, seen, 2)->processes, seen);
+        mps.state = MPS_FAULT;
+        assert_ptr_equal(name_clients(&of, unseen, 2)->processes, unseen);
+        mps.state = MPS_READY;
+}
+
+static void test_it_is_said_why_use_is_not_known(void **state UNUSED)
+{
+        static const struct usage_share hidden[] = {{.unit = "GPU-0", .kind = USAGE_HIDDEN, .n_processes = 1}};
+        static const char *const all[] = {"GPU-0", "GPU-2", "MIG-1"};
+        struct mps_daemon_status daemons = {.units = all, .n_units = 3, .state = MPS_READY};
+        const struct mps_status of_all = {.daemons = &daemons, .n_daemons = 1};
+        struct node_usage_view view = usage;
+        struct node_facts apart = facts;
+        struct arena arena = ARENA_INIT;
+        struct node_page page;
+
+        node_page_make(&page, &arena, &apart);
+        assert_null(page.owners_unknown);
+        apart.is_apart = true;
+        node_page_make(&page, &arena, &apart);
+        assert_string_equal(
+                page.owners_unknown, "Without hostPID the agent sees who uses MPS only (chart: usage.hostPID=true)");
+        apart.usage = &view;
+        view.mps = &of_all;
+        node_page_make(&page, &arena, &apart);
+        assert_null(page.owners_unknown); /* all units that have shares are served */
+        view.shares = hidden;
+        view.n_shares = 1;
+        node_page_make(&page, &arena, &apart);
+        assert_string_equal(
+                page.owners_unknown, "Without hostPID the agent cannot see who uses a GPU (chart: usage.hostPID=true)");
+        view.samples = NULL;
+        node_page_make(&page, &arena, &apart);
+        assert_null(page.owners_unknown); /* nothing is read at all */
+        arena_done(&arena);
+}
+
 static void test_beside_hidden_processes_nobody_counts_as_idle(void **state UNUSED)
 {
         static const struct usage_share hidden[] = {{.unit = "MIG-1", .kind = USAGE_HIDDEN, .n_processes = 1}};
@@ -366,6 +445,8 @@ int main(void)
                 TEST(test_what_nobody_said_is_unknown),
                 TEST(test_a_unit_whose_containers_keep_the_plan_before_is_shown_as_they_have_it),
                 TEST(test_an_agent_that_waits_for_another_does_not_know_what_is_granted),
+                TEST(test_where_no_process_is_visible_the_supervisor_names_its_clients),
+                TEST(test_it_is_said_why_use_is_not_known),
                 TEST(test_beside_hidden_processes_nobody_counts_as_idle),
                 TEST(test_processes_are_listed_where_they_are_asked_for),
                 TEST(test_the_past_is_there_where_it_is_asked_for),
