@@ -130,25 +130,36 @@ static uint64_t fraction_of(uint64_t mib, uint64_t memory)
         return memory ? (mib << 20) * FRACTION_PARTS / memory : 0;
 }
 
-const char *mps_parts_fraction(struct arena *arena, const struct mps_part *parts, size_t n_parts)
+static const char *fraction_text(struct arena *arena, uint64_t parts)
 {
-        uint64_t least = FRACTION_PARTS;
         char *text;
         size_t length;
 
-        for (size_t i = 0; i < n_parts; i++)
-                least = MIN(least, fraction_of(parts[i].share.memory_mib,
-                                           share_memory_of(0, parts[i].unit->gpu, parts[i].unit->mig)));
-        if (least == 0)
+        if (parts == 0)
                 return NULL;
         text = arena_printf(
-                arena, "%u.%04u", (unsigned int)(least / FRACTION_PARTS), (unsigned int)(least % FRACTION_PARTS));
+                arena, "%u.%04u", (unsigned int)(parts / FRACTION_PARTS), (unsigned int)(parts % FRACTION_PARTS));
         length = strlen(text);
         while (text[length - 1] == '0')
                 text[--length] = '\0';
         if (text[length - 1] == '.')
                 text[--length] = '\0';
         return text;
+}
+
+const char *mps_limits_fraction(struct arena *arena, uint64_t mib, uint64_t memory)
+{
+        return fraction_text(arena, fraction_of(mib, memory));
+}
+
+const char *mps_parts_fraction(struct arena *arena, const struct mps_part *parts, size_t n_parts)
+{
+        uint64_t least = FRACTION_PARTS;
+
+        for (size_t i = 0; i < n_parts; i++)
+                least = MIN(least, fraction_of(parts[i].share.memory_mib,
+                                           share_memory_of(0, parts[i].unit->gpu, parts[i].unit->mig)));
+        return fraction_text(arena, least);
 }
 
 size_t mps_facts(struct mps_fact *ret, struct arena *arena, const struct mps_part *parts, size_t n_parts,

@@ -94,7 +94,7 @@ const char *mps_limits_device(
  * GPU.
  *
  *   WARPSHARE_REPLICAS           "7/20"
- *   WARPSHARE_FRACTION           "0.3465": mps_parts_fraction()
+ *   WARPSHARE_FRACTION           "0.3465": mps_limits_fraction()
  *   WARPSHARE_MEMORY_LIMIT_MIB   "11299", where the memory is known
  *   WARPSHARE_THREAD_PERCENTAGE  "35.0"
  *   WARPSHARE_SMS                "24", where the unit reports how many it has
@@ -113,10 +113,15 @@ struct mps_fact {
 
 /*
  * WARPSHARE_FRACTION: the memory limit as a part of the memory that NVML reports of the whole unit, rounded down to
- * four decimals; of several units the least, since frameworks have one number for all GPUs. A program that uses this
- * part of what CUDA reports as the total stays within its limit, since CUDA reports no more than NVML
- * (docs/evidence.md). NULL if a unit has no limit, if the part is less than 0.0001, or if NVML does not report the
- * unit's memory: how a configured size compares with what CUDA reports is unknown. Of each part, |unit| and
+ * four decimals. A program that uses this part of what CUDA reports as the total stays within its limit, since CUDA
+ * reports no more than NVML (docs/evidence.md). NULL if there is no limit (|mib| 0), if the part is less than 0.0001,
+ * or if NVML does not report the unit's memory (|memory|, in bytes, 0): how a configured size compares with what CUDA
+ * reports is unknown.
+ */
+const char *mps_limits_fraction(struct arena *arena, uint64_t mib, uint64_t memory);
+
+/*
+ * The same of several units: the least, since frameworks have one number for all GPUs. Of each part, |unit| and
  * |share.memory_mib| are read.
  */
 const char *mps_parts_fraction(struct arena *arena, const struct mps_part *parts, size_t n_parts);

@@ -95,6 +95,9 @@ def test_under_uniform_the_daemon_gives_everybody_the_same(node):
     # NVIDIA's figures, whatever the container does with its variables.
     free = node.client('pod', CUDA_MPS_ACTIVE_THREAD_PERCENTAGE='100', CUDA_MPS_PINNED_DEVICE_MEM_LIMIT='0=30000M')
     assert free.connected()['percentage'] == '5.0' and free.allocate(1631) == 0 and free.allocate(1630) == 1630
+    limits = node.agent.wait_until(lambda: [(one['memoryLimit'], one['threadPercent']) for unit in node.agent.units(GPU)
+                                            for one in unit['shares'] if one.get('pod') == 'pod' and 'memoryLimit' in one], 'its limits')
+    assert limits == [(1630 << 20, 5)]
 
 
 @pytest.mark.parametrize('version, tier_expected', [(535, 'verified'), (550, 'verified'), (615, 'namespace')])

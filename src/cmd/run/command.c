@@ -139,7 +139,7 @@ static int take_share(const struct run_unit **ret_unit, struct run_share *share,
 static void set_environment(
         const struct run_unit *unit, const struct run_share *share, const char *root, struct arena *arena)
 {
-        const char *fraction = run_fraction(arena, unit, share->memory_mib);
+        const char *fraction = mps_limits_fraction(arena, share->memory_mib, unit->memory_bytes);
 
         setenv("CUDA_VISIBLE_DEVICES", unit->uuid, 1);
         setenv("CUDA_MPS_PIPE_DIRECTORY", arena_printf(arena, "%s/%s/pipe", root, unit->daemon), 1);

@@ -104,13 +104,6 @@ void run_sum(const struct run_unit *unit, const struct run_share *held, size_t n
                 }
 }
 
-const char *run_fraction(struct arena *arena, const struct run_unit *unit, uint64_t mib)
-{
-        const unsigned int parts = unit->memory_bytes ? (unsigned int)((mib << 20) * 10000 / unit->memory_bytes) : 0;
-
-        return parts ? arena_printf(arena, "%u.%04u", parts / 10000, parts % 10000) : NULL;
-}
-
 /* Whether |unit| could hold |request| without any other share. */
 static bool shares_can_hold(const struct run_unit *unit, const struct run_share *request)
 {

@@ -68,9 +68,6 @@ uint64_t run_memory_mib(const struct run_unit *unit, const struct run_share *req
 const struct run_unit *run_choose(const struct run_units *units, const struct run_share *held, size_t n_held,
         const struct run_share *request, struct error *err);
 
-/* |mib| as a part of what NVML reports of |unit|, "0.2955", rounded down as plan/mps_limits.h has it; NULL: unknown. */
-const char *run_fraction(struct arena *arena, const struct run_unit *unit, uint64_t mib);
-
 /* The sum of all shares that are held of |unit|. */
 void run_sum(const struct run_unit *unit, const struct run_share *held, size_t n_held, unsigned int *ret_permille,
         uint64_t *ret_mib);

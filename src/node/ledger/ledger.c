@@ -396,10 +396,30 @@ void ledger_report_pods(struct ledger *ledger, const char *unit, enum node_event
         pod_events_report(&ledger->pod_events, unit, event, text);
 }
 
+/* The unit that the allocation has a share of: that it is bound to, or that has all its ids. NULL: none, or several. */
+static const struct unit *find_unit(const struct ledger_share *of)
+{
+        const struct resource *resource = of->shared->resource;
+        const struct unit *found = NULL;
+
+        if (of->allocation->unit)
+                return of->unit;
+        for (size_t i = 0; i < of->allocation->n_devices; i++) {
+                const struct device *device = map_find(&resource->by_id, of->allocation->devices[i]);
+                const struct unit *unit = device ? &resource->units[device->unit] : NULL;
+
+                if (!unit || (found && unit != found))
+                        return NULL;
+                found = unit;
+        }
+        return found;
+}
+
 static struct ledger_allocation measure_allocation(
         const struct ledger *ledger, const struct ledger_share *of, struct arena *arena)
 {
         const char **left = ARENA_ARRAY(arena, const char *, of->allocation->n_devices);
+        const struct unit *unit = find_unit(of);
         struct ledger_allocation measured = {
                 .allocation = of->allocation,
                 .resource = of->shared->resource,
@@ -411,12 +431,12 @@ static struct ledger_allocation measure_allocation(
         for (size_t i = 0; i < of->allocation->n_devices; i++)
                 if (allocations_of_device(of->shared->allocations, of->allocation->devices[i]) == of->allocation)
                         left[measured.n_left++] = of->allocation->devices[i];
-        if (of->unit) {
+        if (unit) {
                 bool is_guess;
-                struct share share = declared_containers_share(&ledger->declared_containers, of, of->unit,
-                        mps_resource_replicas(of->shared, of->allocation, of->unit), &is_guess);
+                struct share share = declared_containers_share(&ledger->declared_containers, of, unit,
+                        mps_resource_replicas(of->shared, of->allocation, unit), &is_guess);
 
-                measured.tier = ledger_tier(&ledger->core, of->shared->resource, of->unit);
+                measured.tier = ledger_tier(&ledger->core, of->shared->resource, unit);
                 measured.limit_mib = share.memory_mib;
                 measured.threads_permille = share.threads_permille;
         }

@@ -2,6 +2,7 @@
 
 #include "node.h"
 #include "plan/allocate.h"
+#include "plan/mps_limits.h"
 
 /* One line for each thing in the order of the answer, to compare all of it at once. */
 static void print(const struct allocate_answer *answer, struct strbuf *text)
@@ -226,6 +227,16 @@ static void test_a_gpu_whose_memory_is_only_configured_has_no_fraction(void **st
         assert_answer(&node, "GPU-0::0",
                 PIPE_OF("GPU-0") FACTS("1/4", "", MEMORY("25600"), "25.0",
                         "default") "NVIDIA_VISIBLE_DEVICES=GPU-0\n" MOUNTS_OF("GPU-0"));
+}
+
+static void test_a_fraction_is_rounded_down(void **state UNUSED)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+
+        assert_string_equal(mps_limits_fraction(&arena, 5500, UINT64_C(11000) << 20), "0.5");
+        assert_string_equal(mps_limits_fraction(&arena, 5500, (UINT64_C(11000) << 20) + 1), "0.4999");
+        assert_null(mps_limits_fraction(&arena, 1, UINT64_C(11000) << 20));
+        assert_null(mps_limits_fraction(&arena, 5500, 0));
 }
 
 /* Under uniform they are worth no more than one. */
@@ -844,6 +855,7 @@ int main(void)
                 cmocka_unit_test(test_unequal_shares_are_limits_of_the_container),
                 cmocka_unit_test(test_the_fraction_of_unequal_gpus_is_that_of_the_limit_in_the_largest),
                 cmocka_unit_test(test_a_gpu_whose_memory_is_only_configured_has_no_fraction),
+                cmocka_unit_test(test_a_fraction_is_rounded_down),
                 cmocka_unit_test(test_several_equal_shares_are_one),
                 cmocka_unit_test(test_shares_by_sms_are_a_partition_or_a_percentage),
                 cmocka_unit_test(test_a_bound_request_is_of_its_unit_whatever_its_ids_say),

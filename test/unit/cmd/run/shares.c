@@ -146,15 +146,6 @@ static void test_no_share_is_less_than_a_program_of_cuda_needs(void **state UNUS
         assert_string_equal(choose(NULL, 0, &(struct run_share){.threads_permille = 25}), "1");
 }
 
-static void test_a_fraction_is_of_what_the_driver_reports_and_rounded_down(void **state UNUSED)
-{
-        assert_null(run_fraction(&arena, &gpus[0], 5000));
-        gpus[0].memory_bytes = (UINT64_C(11000) << 20) + 1;
-        assert_string_equal(run_fraction(&arena, &gpus[0], 5500), "0.4999");
-        gpus[0].memory_bytes--;
-        assert_string_equal(run_fraction(&arena, &gpus[0], 5500), "0.5000");
-}
-
 static void test_more_than_there_is_leaves_nothing(void **state UNUSED)
 {
         const struct run_share held[] = {
@@ -259,8 +250,6 @@ int main(void)
                 cmocka_unit_test_setup_teardown(
                         test_what_can_never_be_is_another_error_than_what_has_no_room_now, begin, end),
                 cmocka_unit_test_setup_teardown(test_no_share_is_less_than_a_program_of_cuda_needs, begin, end),
-                cmocka_unit_test_setup_teardown(
-                        test_a_fraction_is_of_what_the_driver_reports_and_rounded_down, begin, end),
                 cmocka_unit_test_setup_teardown(test_more_than_there_is_leaves_nothing, begin, end),
                 cmocka_unit_test_setup_teardown(test_units_are_read_as_they_were_written, make_root, remove_root),
                 cmocka_unit_test_setup_teardown(test_a_daemon_outside_of_the_root_is_refused, make_root, remove_root),
