@@ -32,8 +32,23 @@ struct dashboard {
         struct dashboard_options options;
         struct dashboard_overview *overview;
         struct http_server *server;
-        char tag[32]; /* ETag of the page's files */
+        char tag[32];                      /* ETag of the page's files */
+        char secret[DASHBOARD_SECRET + 2]; /* "/0123…": every path begins with it; "": none has to */
 };
+
+/* The path behind the secret part; NULL: it has another one. How long the comparison takes does not depend on where they differ. */
+static const char *server_path(const struct dashboard *dashboard, const struct http_request *request)
+{
+        const size_t length = strlen(dashboard->secret);
+        const char *path = http_request_path(request);
+        unsigned char differs = 0;
+
+        if (strnlen(path, length) < length)
+                return NULL;
+        for (size_t i = 0; i < length; i++)
+                differs |= (unsigned char)(path[i] ^ dashboard->secret[i]);
+        return differs ? NULL : path + length;
+}
 
 /* ---- the files of the page ---- */
 
@@ -146,11 +161,9 @@ static void answer_found(struct http_request *request, json_t *json, const char 
                 server_answer_error(request, 404, else_error);
 }
 
-/* The name behind |kind|, such as "gpus/", in the path; NULL: the path is of another kind. */
-static const char *path_behind(const struct http_request *request, const char *kind)
+/* The name behind |kind|, such as "gpus/", in |path|, which is what follows API; NULL: it is of another kind. */
+static const char *path_behind(const char *path, const char *kind)
 {
-        const char *path = http_request_path(request) + strlen(API);
-
         return text_starts_with(path, kind) ? path + strlen(kind) : NULL;
 }
 
@@ -163,10 +176,10 @@ static char *first_part(const char *path)
 }
 
 /* The node whose agent knows the history that the page of a GPU or a pod shows. */
-static const struct cluster_node *find_node(const struct http_request *request, const struct cluster_view *view)
+static const struct cluster_node *find_node(const char *path, const struct cluster_view *view)
 {
-        const char *gpu = path_behind(request, "gpus/");
-        const char *pod = path_behind(request, "pods/");
+        const char *gpu = path_behind(path, "gpus/");
+        const char *pod = path_behind(path, "pods/");
         _free_ char *namespace = first_part(pod);
 
         if (gpu)
@@ -177,11 +190,11 @@ static const struct cluster_node *find_node(const struct http_request *request, 
 static void answer_api(struct dashboard *dashboard, struct http_request *request, const struct cluster_view *view,
         const struct dashboard_scope *scope)
 {
-        const char *path = http_request_path(request) + strlen(API);
+        const char *path = server_path(dashboard, request) + strlen(API);
         const char *query = http_request_argument(request, "q");
-        const char *node = path_behind(request, "nodes/");
-        const char *gpu = path_behind(request, "gpus/");
-        const char *pod = path_behind(request, "pods/");
+        const char *node = path_behind(path, "nodes/");
+        const char *gpu = path_behind(path, "gpus/");
+        const char *pod = path_behind(path, "pods/");
         _free_ char *namespace = first_part(pod);
 
         if (strcmp(path, "overview") == 0)
@@ -284,7 +297,7 @@ static void visit_on_agent_answer(const struct kube_answer *answer, void *data)
 static void find_history(struct visit *visit)
 {
         const struct cluster_view *view = cluster_view(visit->dashboard->options.cluster);
-        const struct cluster_node *node = find_node(visit->request, view);
+        const struct cluster_node *node = find_node(server_path(visit->dashboard, visit->request) + strlen(API), view);
         _free_ char *path = node && node->state == CLUSTER_AGENT_ANSWERS ? cluster_agent_path(node, "/node") : NULL;
 
         if (!path) {
@@ -431,11 +444,18 @@ static void visit_begin(struct dashboard *dashboard, struct http_request *reques
 
 /* ---- who asks ---- */
 
-/* Browsers say whose page asks: one of this port, or none where a person has typed the address. */
+/*
+ * Browsers say whose page asks: one of this port, or none where a person has typed the address. Older ones say it of
+ * questions to other sites only, by Origin.
+ */
 static bool is_of_another_site(const struct http_request *request)
 {
         const char *site = http_request_header(request, "Sec-Fetch-Site");
+        const char *origin = http_request_header(request, "Origin");
+        const char *host = origin ? strstr(origin, "://") : NULL;
 
+        if (origin && !(host && text_is_same(host + strlen("://"), http_request_header(request, "Host"))))
+                return true;
         return site && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0;
 }
 
@@ -464,10 +484,13 @@ static void server_answer_health(struct dashboard *dashboard, struct http_reques
 static void on_dashboard_request(struct http_request *request, void *data)
 {
         struct dashboard *dashboard = data;
-        const char *path = http_request_path(request);
-        const struct embedded_file *file = *path == '/' ? dashboard_page_find(path + 1) : NULL;
+        const char *path = server_path(dashboard, request);
+        const struct embedded_file *file = path && *path == '/' ? dashboard_page_find(path + 1) : NULL;
 
-        if (strcmp(path, "/livez") == 0)
+        if (!path)
+                server_answer_error(request, 404,
+                        "the address has a secret part: open the one that 'warpshare dashboard' has printed");
+        else if (strcmp(path, "/livez") == 0)
                 http_request_answer_plain(request, 200, "ok\n");
         else if (strcmp(path, "/healthz") == 0)
                 server_answer_health(dashboard, request);
@@ -499,6 +522,8 @@ int dashboard_new(struct dashboard **ret, const struct dashboard_options *option
         };
 
         dashboard->options = *options;
+        if (options->secret)
+                snprintf(dashboard->secret, sizeof(dashboard->secret), "/%s", options->secret);
         snprintf(dashboard->tag, sizeof(dashboard->tag), "\"%016" PRIx64 "\"", options->boot);
         if (http_server_new(&dashboard->server, &server, err) < 0) {
                 free(dashboard);

@@ -463,6 +463,7 @@ static const char help[] =
         "       kubectl warpshare nodes [NODE...]     the nodes, their GPUs and agents\n"
         "       kubectl warpshare why [POD]           why a pod waits, or was refused, in a sentence\n"
         "       kubectl warpshare doctor NODE         what is wrong on a node, as far as it can be seen from here\n"
+        "       kubectl warpshare dashboard           all of it as a page in your browser, as long as this runs\n"
         "\n"
         "Who shares which GPU of the cluster. It asks the agents of the nodes through the API server, with your rights\n"
         "and your kubeconfig, and changes nothing. Put 'kubectl-warpshare', a link to 'warpshare', into your PATH, and\n"
@@ -474,7 +475,7 @@ static const char help[] =
         "\n";
 
 static const struct command *const below[] = {
-        &kubectl_doctor, &kubectl_nodes, &kubectl_shares, &kubectl_top, &kubectl_why, NULL};
+        &command_kubectl_dashboard, &kubectl_doctor, &kubectl_nodes, &kubectl_shares, &kubectl_top, &kubectl_why, NULL};
 
 const struct command command_kubectl = {
         .name = "kubectl-warpshare",
