@@ -238,7 +238,8 @@ def test_it_finds_the_kubeconfig_as_kubectl_does_with_a_program_that_makes_the_t
         assert (tmp_path / 'runs').read_text() == '\n'
         api.rotate_token()
         fleet.add_node('n2')
-        dashboard.until('/api/v1/overview', lambda answer: [node['state'] for node in answer['nodes']] == ['answers', 'silent'])
+        fleet.pages['n2'] = page('n2', gpu('0'))
+        dashboard.until('/api/v1/overview', lambda answer: [node['state'] for node in answer['nodes']] == ['answers', 'answers'])
         assert len((tmp_path / 'runs').read_text()) > 1
 
 
@@ -339,6 +340,38 @@ def test_an_agent_that_falls_silent_keeps_its_last_page_and_says_why(open_, flee
     assert '500' in node['reason']
     assert node['pageTime'] > time.time() - PATIENCE - 60
     assert len(node['gpus'][0]['units'][0]['shares']) == 2
+
+
+def test_a_pod_that_waits_has_the_sentence_of_why_by_the_rights_of_the_chart(api, start, fleet):  # pylint: disable=unused-argument
+    """For which the pod itself is read: its tolerations and its selector are not in the list of those that wait."""
+    api.allow([{'apiGroups': [''], 'resources': ['nodes', 'pods'], 'verbs': ['list', 'watch']},
+               {'apiGroups': [''], 'resources': ['pods/proxy'], 'verbs': ['get'], 'namespace': 'warpshare'}])
+    fleet.add_node('n1', capacity={'nvidia.com/gpu.shared': '10'}, labels={'zone': 'a'})
+    for name, zone in (('later', 'a'), ('elsewhere', 'b')):
+        one = pod(name, count=4, scheduled=('Unschedulable', 'no'))
+        one['spec']['nodeSelector'] = {'zone': zone}
+        api.put('/api/v1/namespaces/team-c/pods', one)
+    dashboard = start('--authorization', 'proxy')
+    dashboard.until('/api/v1/events', lambda answer: len(answer['waiting']) == 2)
+    dashboard.until('/api/v1/nodes/n1', lambda answer: answer.get('resources'))
+    assert dashboard.ask('/api/v1/pods/team-c/later').json()['why'] == {
+        'sentence': 'team-c/later waits: it asks for 4 nvidia.com/gpu.shared; 1 node has it: on 1 too few replicas are free',
+        'todo': 'wait until a pod ends, or end one of those that have them',
+        'nodes': [{'names': 'n1', 'reason': '3 of 10 are free; taken by team-b/serve (4) and team-a/train (3)'}]}
+    assert dashboard.ask('/api/v1/pods/team-c/elsewhere').json()['why']['sentence'].endswith('1 is not selected by it')
+    api.fault('hang', verb='list', resource='pods')
+    answer = dashboard.ask('/api/v1/pods/team-c/later')
+    assert answer.status == 200 and 'why' not in answer.json()
+
+
+def test_pods_and_namespaces_are_of_those_that_the_viewer_may_know(closed, api):
+    token = api.reviews.add('tom', ('list', 'nodes'), ('list', 'pods', 'team-a'))
+    answer = closed.ask('/api/v1/pods', token)
+    assert [(one['name'], one['pods']) for one in answer.json()['namespaces']] == [('team-a', 1)]
+    assert [one['pod'] for one in answer.json()['pods']] == ['train'] and b'team-b' not in answer.body
+    assert closed.ask('/api/v1/pods?namespace=team-b', token).json()['pods'] == []
+    everything = closed.ask('/api/v1/pods?namespace=team-b', api.reviews.add('jane', ('list', 'nodes'), ('list', 'pods'))).json()
+    assert [one['pod'] for one in everything['pods']] == ['serve'] and len(everything['namespaces']) == 2
 
 
 def test_the_last_hour_is_asked_for_when_somebody_looks_at_it(open_, fleet):

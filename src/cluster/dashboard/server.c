@@ -5,6 +5,8 @@
  *                             └──sees all─────────────────────────┼──a history is wanted──► its agent ──► answered
  *                                                                 └──────────────────────────────────────►
  *
+ * A pod that waits is read before that, since why it does depends on its labels, tolerations and affinity.
+ *
  * For the page of a GPU or a pod the node's agent is asked for the last hour: the cluster's view has no histories,
  * which would be most of its memory. When the request is gone, the question that the visit waits for is cancelled.
  */
@@ -23,6 +25,8 @@
 #include "cluster/dashboard/overview.h"
 #include "cluster/dashboard/search.h"
 #include "net/http/server.h"
+#include "net/kube/list.h"
+#include "net/kube/object.h"
 
 #define API "/api/v1/"
 #define VISIT_NAMESPACES ((size_t)KUBE_ACCESS_WISHES) /* in which a viewer's rights are asked for; more are hidden */
@@ -187,20 +191,33 @@ static const struct cluster_node *find_node(const char *path, const struct clust
         return namespace ? dashboard_node_of_pod(view, namespace, pod + strlen(namespace) + 1) : NULL;
 }
 
+/* |object|: the Pod that is asked for; NULL: it has not been read. */
+static json_t *find_pod(
+        const struct cluster_view *view, const struct dashboard_scope *scope, const char *pod, const json_t *object)
+{
+        _free_ char *namespace = first_part(pod);
+        json_t *json = namespace ? dashboard_pod(view, scope, namespace, pod + strlen(namespace) + 1) : NULL;
+
+        if (json && object)
+                dashboard_add_why(json, view, scope, object);
+        return json;
+}
+
 static void answer_api(struct dashboard *dashboard, struct http_request *request, const struct cluster_view *view,
-        const struct dashboard_scope *scope)
+        const struct dashboard_scope *scope, const json_t *object)
 {
         const char *path = server_path(dashboard, request) + strlen(API);
         const char *query = http_request_argument(request, "q");
         const char *node = path_behind(path, "nodes/");
         const char *gpu = path_behind(path, "gpus/");
         const char *pod = path_behind(path, "pods/");
-        _free_ char *namespace = first_part(pod);
 
         if (strcmp(path, "overview") == 0)
                 answer_text(request, 200,
                         dashboard_overview_write(dashboard->overview, view, scope,
                                 http_request_argument(request, "since"), (int64_t)time(NULL)));
+        else if (strcmp(path, "pods") == 0)
+                answer_json(request, 200, dashboard_pods(view, scope, http_request_argument(request, "namespace")));
         else if (strcmp(path, "events") == 0)
                 answer_json(request, 200, dashboard_events(view, scope));
         else if (strcmp(path, "search") == 0)
@@ -211,11 +228,10 @@ static void answer_api(struct dashboard *dashboard, struct http_request *request
                 answer_found(request, dashboard_gpu(view, scope, gpu),
                         "no such GPU or MIG device, or its node's agent has not answered yet");
         else if (pod)
-                answer_found(request,
-                        namespace ? dashboard_pod(view, scope, namespace, pod + strlen(namespace) + 1) : NULL,
+                answer_found(request, find_pod(view, scope, pod, object),
                         "no pod of that name has a share of a GPU or waits for one, or you may not see it");
         else
-                server_answer_error(request, 404, "there are overview, nodes/, gpus/, pods/, events and search");
+                server_answer_error(request, 404, "there are overview, nodes/, gpus/, pods, pods/, events and search");
 }
 
 /* ---- a visit ---- */
@@ -231,12 +247,14 @@ struct visit {
         size_t n_namespaces;
         struct dashboard_scope scope;
         const char *node; /* whose agent is asked */
+        json_t *pod;      /* that waits, and is asked for */
 };
 
 static void visit_free(struct visit *visit)
 {
         kube_access_cancel(visit->question);
         kube_call_cancel(visit->call);
+        json_decref(visit->pod);
         arena_done(&visit->arena);
         free(visit);
 }
@@ -254,7 +272,7 @@ static void visit_refuse(struct visit *visit, unsigned int status, const char *t
 
 static void visit_answer(struct visit *visit, const struct cluster_view *view)
 {
-        answer_api(visit->dashboard, visit->request, view, &visit->scope);
+        answer_api(visit->dashboard, visit->request, view, &visit->scope, visit->pod);
         visit_free(visit);
 }
 
@@ -314,6 +332,49 @@ static void find_history(struct visit *visit)
                                                                                  .data = visit});
 }
 
+/* ---- a visit: the pod that waits, of which the view has no more than what the scheduler says ---- */
+
+/* Without an answer the page does not say why. */
+static void visit_on_pod(const struct kube_answer *answer, void *data)
+{
+        struct visit *visit = data;
+        json_t *items = answer->error ? NULL : json_object_get(answer->object, "items");
+
+        visit->call = NULL;
+        visit->pod = json_incref(json_array_get(items, 0));
+        find_history(visit);
+}
+
+static bool is_waiting(const struct visit *visit, const char *namespace, const char *name)
+{
+        return dashboard_scope_sees(&visit->scope, namespace) &&
+               cluster_find_pod(cluster_view(visit->dashboard->options.cluster), namespace, name);
+}
+
+/* It is listed by its name: the dashboard's account has no right to get a pod. */
+static void find_waiting(struct visit *visit)
+{
+        const char *pod = path_behind(server_path(visit->dashboard, visit->request) + strlen(API), "pods/");
+        _cleanup_(strbuf_done) struct strbuf query = STRBUF_INIT;
+        _free_ char *namespace = first_part(pod);
+        const char *name = namespace ? pod + strlen(namespace) + 1 : "";
+        _free_ char *selector = xasprintf("metadata.name=%s", name);
+        _free_ char *path = NULL;
+
+        if (!namespace || !is_waiting(visit, namespace, name)) {
+                find_history(visit);
+                return;
+        }
+        path = object_collection("/api/v1", namespace, "pods");
+        kube_list_select(&query, selector, NULL);
+        visit->call = kube_client_send(visit->dashboard->options.client, &(struct kube_request){.method = KUBE_GET,
+                                                                                 .path = path,
+                                                                                 .query = query.data,
+                                                                                 .timeout_ms = VISIT_AGENT_MS,
+                                                                                 .done = visit_on_pod,
+                                                                                 .data = visit});
+}
+
 /* ---- a visit: whose token it has ---- */
 
 /* False: it is answered. */
@@ -345,7 +406,7 @@ static void on_namespaces_reviewed(const struct kube_verdict *verdict, void *dat
         for (size_t i = 0; i < visit->n_namespaces; i++)
                 if (verdict->allowed[i])
                         visit->namespaces[visit->scope.n_namespaces++] = visit->namespaces[i];
-        find_history(visit);
+        find_waiting(visit);
 }
 
 /* The namespaces of all shares and waiting pods; |ret| NULL: only how many there are. */
@@ -407,7 +468,7 @@ static void on_viewer_reviewed(const struct kube_verdict *verdict, void *data)
         http_request_trust(visit->request);
         if (verdict->allowed[1]) {
                 visit->scope.sees_all = true;
-                find_history(visit);
+                find_waiting(visit);
         } else {
                 ask_for_namespaces(visit);
         }
@@ -438,7 +499,7 @@ static void visit_begin(struct dashboard *dashboard, struct http_request *reques
                 ask_for_viewer(visit);
         } else {
                 visit->scope.sees_all = true;
-                find_history(visit);
+                find_waiting(visit);
         }
 }
 

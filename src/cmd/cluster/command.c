@@ -217,15 +217,22 @@ static const char *speaker(const struct why *why)
                                            : "last warning";
 }
 
-static void print_why(const struct why *why, bool is_long)
+#define MOST_GROUPS 20U /* of nodes, that are printed */
+
+static void print_why(const struct why *why, struct arena *arena, bool is_long)
 {
+        const struct why_group *groups;
+        const size_t n_groups = why_groups(why, arena, &groups);
+
         printf("%s\n", why->sentence);
         if (!is_long)
                 return;
         if (why->todo)
                 printf("  do: %s\n", why->todo);
-        for (size_t i = 0; i < why->n_nodes; i++)
-                printf("  %s: %s\n", why->nodes[i].name, why->nodes[i].reason);
+        for (size_t i = 0; i < MIN(n_groups, (size_t)MOST_GROUPS); i++)
+                printf("  %s: %s\n", groups[i].names, groups[i].reason);
+        if (n_groups > MOST_GROUPS)
+                printf("  and %zu more reasons of other nodes: -o json has them all\n", n_groups - MOST_GROUPS);
         if (why->said)
                 printf("  %s: %s\n", speaker(why), why->said);
 }
@@ -273,7 +280,7 @@ static void explain_pod(const struct asked *asked, const json_t *pod, bool is_lo
         if (asked->is_json)
                 json_array_append_new(all, why_json(pod, &why));
         else
-                print_why(&why, is_long);
+                print_why(&why, asked->arena, is_long);
         json_decref(events);
         json_decref(claims);
 }
