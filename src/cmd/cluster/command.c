@@ -400,10 +400,7 @@ static int kubectl_examine(struct session *session, const char *name, bool is_ta
         struct checkup_input input = {.now = (int64_t)time(NULL)};
         _free_ char *health = node ? doctor_ask_health(session, node, &input.health_status) : NULL;
         json_t *events = node ? session_events(session, "Node", NULL, name) : NULL;
-        const bool has_colours = command_wants_colours();
-        const json_t *finding;
         json_t *findings;
-        size_t i;
         int status;
 
         input.view = cluster_view(session->cluster); /* after the last question: they turn the loop */
@@ -415,8 +412,7 @@ static int kubectl_examine(struct session *session, const char *name, bool is_ta
         input.health = health;
         input.events = events;
         findings = checkup_make(&input);
-        json_array_foreach(findings, i, finding) if (is_table) findings_print(finding, has_colours);
-        findings_print_end(findings, is_table);
+        findings_print(findings, is_table);
         status = findings_count(findings, "wrong") ? EXIT_FAILED : 0;
         json_decref(findings);
         json_decref(events);
