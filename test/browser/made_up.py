@@ -74,7 +74,8 @@ def small(api, fleet):
     maker, now = Maker(), time.time()
     for number in range(1, 15):
         name = f'gpu-{number:02}'
-        fleet.add_node(name, capacity={'nvidia.com/gpu.shared': '80'}, unschedulable=number == 9,
+        resources = {'nvidia.com/mig-1g.10gb': '8'} if number in (4, 5) else {'nvidia.com/gpu.shared': '16' if number in (6, 7, 8) else '80'}
+        fleet.add_node(name, capacity=resources, unschedulable=number == 9,
                        taints=[{'key': 'nvidia.com/gpu', 'effect': 'NoSchedule'}])
         if number in (4, 5):
             gpus = [maker.mig_gpu(index) for index in range(4)]

@@ -118,7 +118,7 @@ def take(browser, url, folder):
     picture('pods')
     browser.open(f'{url}#/pods/llm-serving/chat-70b-x2k4')
     settle(browser, '#why')
-    browser.resize(1200, 330)
+    browser.resize(1200, 390)
     picture('why')
     browser.open(f'{url}#/events')
     settle(browser, '.events')

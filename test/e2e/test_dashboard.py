@@ -206,7 +206,7 @@ def test_a_page_of_another_site_gets_nothing_even_with_the_address(start, fleet)
 def test_an_address_of_the_network_is_for_tokens_and_refused_to_oneself(start, api):
     done = subprocess.run([os.environ['WARPSHARE'], 'dashboard', '--kubeconfig', str(api.kubeconfig()), '--address', '0.0.0.0:0',
                            '--authorization', 'own'], stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False)
-    assert done.returncode == 2 and "'0.0.0.0:0' is no loopback address" in done.stderr
+    assert done.returncode == 2 and "'0.0.0.0:0' is not a loopback address" in done.stderr
     dashboard = start('--address', '0.0.0.0:0')
     assert dashboard.wait_log(r'authorization=(\w+)')[1] == 'token'
     assert dashboard.ask('/api/v1/overview').status == 401

@@ -362,7 +362,7 @@ struct held {
         struct cluster_place at;
 };
 
-/* What the pods of a namespace have. |granted| and so on are NaN as long as nothing is known of them. */
+/* The sum over the pods of a namespace. |granted| and so on are NaN as long as nothing is known of them. */
 struct namespace_sum {
         const char *name;
         size_t pods;
@@ -374,7 +374,7 @@ struct namespace_sum {
         double idle_since;
 };
 
-static int compare_held(const void *a, const void *b)
+static int compare_pod_shares(const void *a, const void *b)
 {
         const struct report_share *x = ((const struct held *)a)->at.share;
         const struct report_share *y = ((const struct held *)b)->at.share;
@@ -383,8 +383,8 @@ static int compare_held(const void *a, const void *b)
         return order ? order : strcmp(x->pod, y->pod);
 }
 
-/* Of all nodes, those whose pod the viewer may know, in the order of compare_held(). */
-static size_t find_held(const struct cluster_view *view, const struct dashboard_scope *scope, struct arena *arena,
+/* Finds the shares on all nodes whose pod the viewer may know, in the order of compare_pod_shares(). */
+static size_t find_pod_shares(const struct cluster_view *view, const struct dashboard_scope *scope, struct arena *arena,
         const struct held **ret)
 {
         struct held *list = NULL;
@@ -403,7 +403,7 @@ static size_t find_held(const struct cluster_view *view, const struct dashboard_
                                 count++;
                         }
         }
-        qsort(list, count, sizeof(*list), compare_held);
+        qsort(list, count, sizeof(*list), compare_pod_shares);
         *ret = list;
         return count;
 }
@@ -513,7 +513,7 @@ json_t *dashboard_pods(const struct cluster_view *view, const struct dashboard_s
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         json_t *pods = json_array();
         const struct held *list;
-        const size_t count = find_held(view, scope, &arena, &list);
+        const size_t count = find_pod_shares(view, scope, &arena, &list);
         size_t wanted = 0;
 
         for (size_t i = 0; i < count; i++) {

@@ -352,7 +352,7 @@ static bool is_waiting(const struct visit *visit, const char *namespace, const c
 }
 
 /* It is listed by its name: the dashboard's account has no right to get a pod. */
-static void find_waiting(struct visit *visit)
+static void visit_read_pod(struct visit *visit)
 {
         const char *pod = path_behind(server_path(visit->dashboard, visit->request) + strlen(API), "pods/");
         _cleanup_(strbuf_done) struct strbuf query = STRBUF_INIT;
@@ -406,7 +406,7 @@ static void on_namespaces_reviewed(const struct kube_verdict *verdict, void *dat
         for (size_t i = 0; i < visit->n_namespaces; i++)
                 if (verdict->allowed[i])
                         visit->namespaces[visit->scope.n_namespaces++] = visit->namespaces[i];
-        find_waiting(visit);
+        visit_read_pod(visit);
 }
 
 /* The namespaces of all shares and waiting pods; |ret| NULL: only how many there are. */
@@ -468,7 +468,7 @@ static void on_viewer_reviewed(const struct kube_verdict *verdict, void *data)
         http_request_trust(visit->request);
         if (verdict->allowed[1]) {
                 visit->scope.sees_all = true;
-                find_waiting(visit);
+                visit_read_pod(visit);
         } else {
                 ask_for_namespaces(visit);
         }
@@ -499,7 +499,7 @@ static void visit_begin(struct dashboard *dashboard, struct http_request *reques
                 ask_for_viewer(visit);
         } else {
                 visit->scope.sees_all = true;
-                find_waiting(visit);
+                visit_read_pod(visit);
         }
 }
 

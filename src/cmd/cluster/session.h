@@ -52,7 +52,7 @@ enum {
                 .help = "and as a member of this group; may be repeated"}
 
 /*
- * What these flags say, or else the environment. |first|: the position of the first one in the command's table. Else
+ * Finds what these flags say, or else the environment. |first|: the position of the first one in the command's table. Else
  * COMMAND_FAILED.
  */
 int session_find_credentials(struct kube_credentials *ret, const struct command_call *call, size_t first,

@@ -97,7 +97,7 @@ static void on_cluster_change(void *data)
                 log_info("the cluster is known as a whole", LOG_UINT("nodes", view->n_nodes));
 }
 
-/* What the command line says, read. */
+/* The command line, read. */
 struct dashboard_wish {
         enum dashboard_access access;
         struct dashboard_hosts hosts;
@@ -105,7 +105,7 @@ struct dashboard_wish {
 };
 
 /* Numbers only, as net/http/address.h takes them: 127.0.0.0/8 and ::1. */
-static bool is_loopback(const char *address)
+static bool is_local_address(const char *address)
 {
         return text_starts_with(address, "127.") || text_starts_with(address, "[::1]:");
 }
@@ -113,13 +113,13 @@ static bool is_loopback(const char *address)
 static int read_wish(struct dashboard_wish *ret, struct command_call *call, struct error *err)
 {
         const char *const *values = call->values;
-        const bool is_local = is_loopback(values[ADDRESS]);
+        const bool is_local = is_local_address(values[ADDRESS]);
         const char *word = !command_has(call, AUTHORIZATION, AUTO) ? values[AUTHORIZATION] : is_local ? "own" : "token";
 
         ret->access = (enum dashboard_access)option_position(&own[AUTHORIZATION], word);
         if (ret->access == DASHBOARD_OWN && !is_local)
                 return command_refuse(err,
-                        "--authorization own: '%s' is no loopback address, and whoever reads the network reads your "
+                        "--authorization own: '%s' is not a loopback address, and whoever reads the network reads your "
                         "part of the address; use 127.0.0.1:8080, or --authorization token",
                         values[ADDRESS]);
         if (command_number(call, INTERVAL, " of seconds", 1, 3600, &ret->seconds, err) < 0)
@@ -149,7 +149,7 @@ static int draw_lots(void *ret, size_t size, struct error *err)
         return getrandom(ret, size, 0) == (ssize_t)size ? 0 : error_errno(err, errno, "get random bytes");
 }
 
-/* The secret is for standard output alone: who reads logs may be somebody else. */
+/* The secret is for standard output alone, since others may read logs. */
 static void say_address(const struct dashboard_process *process, const char *address, const char *secret)
 {
         const int length = (int)(strrchr(address, ':') - address);

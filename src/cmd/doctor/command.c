@@ -35,9 +35,9 @@ size_t findings_count(const json_t *findings, const char *verdict)
 static const struct {
         const char *name;
         const char *colour;
-} verdicts[] = {{"wrong", "\033[1;31m"}, {"note", "\033[33m"}, {"ok", "\033[32m"}, {"skipped", "\033[2m"}};
+} severities[] = {{"wrong", "\033[1;31m"}, {"note", "\033[33m"}, {"ok", "\033[32m"}, {"skipped", "\033[2m"}};
 
-#define INDENT 26U /* of what was found: behind verdict and check */
+#define INDENT 26U /* of what was found: behind the first two columns */
 #define NARROW 60U /* columns; below, it stands on a line of its own */
 
 static const char *finding_text(const json_t *finding, const char *member)
@@ -55,7 +55,7 @@ static size_t count_columns(const char *text, size_t size)
 }
 
 /*
- * Prints |text| from the column |at| on, and goes on behind |indent| blanks where the next word would be beyond |width|.
+ * Prints |text| from the column |at| on, and the rest behind |indent| blanks where the next word would be beyond |width|.
  * A word that is longer than a line is not cut: it may be a path.
  */
 static void print_wrapped(const char *text, size_t at, size_t indent, unsigned int width)
@@ -122,24 +122,24 @@ static json_t *sort_findings(const json_t *findings)
         json_t *finding;
         size_t i;
 
-        for (size_t j = 0; j < ARRAY_SIZE(verdicts); j++)
+        for (size_t j = 0; j < ARRAY_SIZE(severities); j++)
                 json_array_foreach(
-                        findings, i, finding) if (strcmp(finding_text(finding, "verdict"), verdicts[j].name) == 0)
+                        findings, i, finding) if (strcmp(finding_text(finding, "verdict"), severities[j].name) == 0)
                         json_array_append(sorted, finding);
         return sorted;
 }
 
-static void print_table(const json_t *findings)
+static void print_all(const json_t *findings)
 {
         const bool has_colours = command_wants_colours();
         const unsigned int width = command_width();
         json_t *sorted = sort_findings(findings);
         const size_t wrong = findings_count(findings, "wrong");
 
-        for (size_t i = 0, of_verdict = 0; i < json_array_size(sorted); i++) {
-                while (strcmp(verdicts[of_verdict].name, finding_text(json_array_get(sorted, i), "verdict")) != 0)
-                        of_verdict++;
-                print_finding(sorted, i, has_colours ? verdicts[of_verdict].colour : NULL, width);
+        for (size_t i = 0, rank = 0; i < json_array_size(sorted); i++) {
+                while (strcmp(severities[rank].name, finding_text(json_array_get(sorted, i), "verdict")) != 0)
+                        rank++;
+                print_finding(sorted, i, has_colours ? severities[rank].colour : NULL, width);
         }
         json_decref(sorted);
         printf("\n%s; wrong: %zu, notes: %zu\n", wrong ? "Something is wrong" : "Nothing is wrong", wrong,
@@ -149,7 +149,7 @@ static void print_table(const json_t *findings)
 void findings_print(json_t *findings, bool is_table)
 {
         if (is_table)
-                print_table(findings);
+                print_all(findings);
         else
                 command_print_json(json_pack("{s:O, s:I}", "findings", findings, "wrong",
                                            (json_int_t)findings_count(findings, "wrong")),
@@ -340,7 +340,7 @@ static const struct config *doctor_read_config(struct option_set *set, struct ar
 
 /* ---- command ---- */
 
-/* Who looks at a terminal sees what takes so long. |name| NULL: nothing any more. */
+/* A person at a terminal sees what takes so long. |name| NULL: nothing any more. */
 static void show_progress(const char *name)
 {
         if (!isatty(STDERR_FILENO))

@@ -24,7 +24,8 @@ struct drawing {
         unsigned int width;
         bool is_utf8;
         size_t name_columns;  /* of the longest name and model of a unit, so that all bars begin in one column */
-        size_t model_columns; /* 0: no model is known, or there is no room for one */
+        size_t model_columns; /* with the gap behind it; 0: unknown, or too wide */
+        size_t bar_columns;   /* the same */
         struct strbuf table;  /* the lines of all shares, so that they have the same columns; the first is the head */
         const char *at;       /* the next line of it */
 };
@@ -229,19 +230,15 @@ static void draw_hour(const struct drawing *drawing, const struct report_unit *u
 
 /* ---- units ---- */
 
-static size_t columns_of_bar(const struct drawing *drawing)
-{
-        return (drawing->width && drawing->width < NARROW ? BAR / 2 : BAR) + strlen("[] ");
-}
-
-/* Behind its "[". */
+/* Behind its "[", if there is one. */
 static void draw_bar(const struct drawing *drawing, struct top_line *line, double part)
 {
-        const unsigned int length = (unsigned int)(columns_of_bar(drawing) - strlen("[] "));
+        const unsigned int length = drawing->bar_columns ? (unsigned int)(drawing->bar_columns - strlen("[] ")) : 0;
         const unsigned int filled = isnan(part) ? 0 : (unsigned int)(MIN(MAX(part, 0.0), 1.0) * length + 0.5);
 
         top_span_add(drawing->to, line, tint_of(part, TOP_GREEN), "%.*s", (int)filled, "####################");
-        top_span_add(drawing->to, line, TOP_PLAIN, "%.*s] ", (int)(length - filled), "....................");
+        top_span_add(drawing->to, line, TOP_PLAIN, "%.*s%s", (int)(length - filled), "....................",
+                length ? "] " : "");
 }
 
 /* "H100 80GB" of "NVIDIA H100 80GB HBM3", as on the dashboard. */
@@ -297,7 +294,7 @@ static void draw_gpu(const struct drawing *drawing, const struct report_gpu *gpu
         top_span_add(drawing->to, line, TOP_DIM, "  %s", gpu->uuid);
 }
 
-/* What a unit's line has if there is room, in its order. */
+/* The parts that a unit's line has if there is room, in its order. */
 enum part { GRANTED, RESERVED, BUSY, SENSORS, ID, N_PARTS };
 
 /* The first goes first. */
@@ -342,18 +339,17 @@ static void draw_unit(const struct drawing *drawing, const struct top_unit *top)
                                         ? arena_printf(drawing->to->arena, ", unhealthy%s%s", unit->reason ? ": " : "",
                                                   unit->reason ? unit->reason : "")
                                         : "";
-        const size_t gap = drawing->model_columns ? 2 : 0;
         struct top_line *line = top_line_add(drawing->to);
         const char *parts[N_PARTS];
 
         make_parts(drawing, top, parts);
         drop_parts(drawing,
-                drawing->name_columns + 2 + drawing->model_columns + gap + columns_of_bar(drawing) +
-                        strlen(memory.text) + columns_of(unhealthy),
+                drawing->name_columns + 2 + drawing->model_columns + drawing->bar_columns + strlen(memory.text) +
+                        columns_of(unhealthy),
                 parts);
         top_span_add(drawing->to, line, TOP_BOLD, "%s%*s  ", name, (int)(drawing->name_columns - columns_of(name)), "");
-        top_span_add(drawing->to, line, TOP_PLAIN, "%s%*s[", model,
-                (int)(drawing->model_columns - columns_of(model) + gap), "");
+        top_span_add(drawing->to, line, TOP_PLAIN, "%s%*s%s", model, (int)(drawing->model_columns - columns_of(model)),
+                "", drawing->bar_columns ? "[" : "");
         draw_bar(drawing, line, unit->memory_used / unit->memory);
         top_span_add(drawing->to, line, TOP_PLAIN, "%s", memory.text);
         top_span_add(drawing->to, line, TOP_RED, "%s", unhealthy);
@@ -361,16 +357,38 @@ static void draw_unit(const struct drawing *drawing, const struct top_unit *top)
                 parts[SENSORS], parts[ID]);
 }
 
+/* Columns of a unit's line without its model and its bar, as far as they are worth more than these. */
+static size_t columns_of_rest(const struct drawing *drawing, const struct top_unit *top)
+{
+        const char *parts[N_PARTS];
+
+        make_parts(drawing, top, parts);
+        return drawing->name_columns + 2 +
+               strlen(part_of_whole(drawing, top->unit->memory_used, top->unit->memory).text) +
+               columns_of(parts[GRANTED]) + columns_of(parts[RESERVED]) + columns_of(parts[BUSY]);
+}
+
+/* Where a terminal is narrow the model is worth more than the bar, which says the same as the numbers beside it. */
 static void measure_units(struct drawing *drawing, const struct top *top)
 {
-        const size_t least = columns_of_bar(drawing) + strlen("100.0 of 100.0 GiB") + 2 * strlen("  ");
+        const unsigned int width = drawing->width;
+        size_t rest = 0;
 
         for (size_t i = 0; i < top->n_units; i++) {
                 drawing->name_columns = MAX(drawing->name_columns, columns_of(name_of_unit(drawing, &top->units[i])));
                 drawing->model_columns =
                         MAX(drawing->model_columns, columns_of(model_of_unit(drawing, &top->units[i])));
         }
-        if (drawing->width && drawing->name_columns + drawing->model_columns + least > drawing->width)
+        for (size_t i = 0; i < top->n_units; i++)
+                rest = MAX(rest, columns_of_rest(drawing, &top->units[i]));
+        drawing->bar_columns = (width && width < NARROW ? BAR / 2 : BAR) + strlen("[] ");
+        if (drawing->model_columns)
+                drawing->model_columns += 2;
+        if (!width || drawing->model_columns == 0 || rest + drawing->model_columns + drawing->bar_columns <= width)
+                return;
+        if (rest + drawing->model_columns <= width)
+                drawing->bar_columns = 0;
+        else
                 drawing->model_columns = 0;
 }
 
@@ -452,7 +470,7 @@ static bool draw_fits(const char *text, unsigned int width)
         return columns <= width;
 }
 
-/* Memory that nobody has is no row. */
+/* A row of memory that is not used is left out. */
 static bool is_shown(const struct top_row *row)
 {
         return !row->other || row->other->memory_used > 0;

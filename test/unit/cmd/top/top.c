@@ -75,7 +75,7 @@ static void test_processes_and_the_last_hour_are_there_where_they_are_wanted(voi
         fixture->wish.amounts = TOP_MIB;
         make(fixture, TOP_BY_MEMORY, "train");
         expect_table(fixture, 66, false, true,
-                "GPU 10  H100  [########..] 8192 of 10240 MiB, 7 of 10 granted\n"
+                "GPU 10  [########..] 8192 of 10240 MiB, 7 of 10 granted, busy 71 %\n"
                 "  busy   |                                                 ▁█| now\n"
                 "  memory |                                                █▁▅| now\n"
                 "  POD       REPLICAS    MEMORY     LIMIT  OF LIMIT    SM  THREADS\n"
@@ -96,9 +96,12 @@ static void test_a_gpus_line_has_what_fits(void **state)
         static const struct {
                 unsigned int width;
                 const char *line;
-        } table[] = {{40, "GPU 10  [########..] 8.0 of 10.0 GiB"}, {46, "GPU 10  H100  [########..] 8.0 of 10.0 GiB"},
-                {59, "GPU 10  H100  [########..] 8.0 of 10.0 GiB, 7 of 10 granted"},
-                {70, "GPU 10  H100  [########..] 8.0 of 10.0 GiB, 7 of 10 granted, busy 71 %"},
+        } table[] = {{40, "GPU 10  [########..] 8.0 of 10.0 GiB"},
+                {53, "GPU 10  [########..] 8.0 of 10.0 GiB, 7 of 10 granted"},
+                {64, "GPU 10  [########..] 8.0 of 10.0 GiB, 7 of 10 granted, busy 71 %"},
+                {68, "GPU 10  [########..] 8.0 of 10.0 GiB, 7 of 10 granted, busy 71 %"},
+                {69, "GPU 10  H100  8.0 of 10.0 GiB, 7 of 10 granted, 2 reserved, busy 71 %"},
+                {81, "GPU 10  H100  8.0 of 10.0 GiB, 7 of 10 granted, 2 reserved, busy 71 %"},
                 {82, "GPU 10  H100  [########..] 8.0 of 10.0 GiB, 7 of 10 granted, 2 reserved, busy 71 %"},
                 {118, "GPU 10  H100  [################....] 8.0 of 10.0 GiB, 7 of 10 granted, 2 reserved, busy 71 %, 50 C, 123 "
                       "of 400 W"},
