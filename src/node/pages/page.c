@@ -128,7 +128,7 @@ static void page_add_used(const struct maker *maker, const struct usage_row *row
                 share->sm = known_percent(used->sm_percent);
                 share->memory_controller = known_percent(used->memory_percent);
                 if (used->idle_ms)
-                        share->idle_since = (double)(date_of(maker->facts, used->idle_ms) / 1000);
+                        share->idle_since = floor((double)date_of(maker->facts, used->idle_ms) / 1000);
         }
         share->memory_peak = (double)used->memory_peak;
         share->seconds = used->seconds;
