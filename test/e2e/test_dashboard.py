@@ -537,6 +537,16 @@ def test_wrong_options_are_named_with_what_is_right(api):
     assert status == 1 and "'localhost:80' is no IP address with a port" in text
 
 
+def test_where_the_port_is_taken_it_says_how_to_get_another(api):
+    with socket.socket() as other:
+        other.bind(('127.0.0.1', 0))
+        other.listen()
+        address = '127.0.0.1:%d' % other.getsockname()[1]
+        status, text = run('--address', address, '--kubeconfig', str(api.kubeconfig()))
+    assert (status, text.splitlines()[-1]) == (1, f"warpshare dashboard: listen at '{address}': Address already in use; "
+                                                  "--address 127.0.0.1:0 takes a port that is free")
+
+
 def test_without_an_api_server_it_says_how_to_name_one():
     status, text = run()
     assert status == 1 and '--kubeconfig' in text

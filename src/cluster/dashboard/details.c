@@ -403,7 +403,8 @@ static size_t find_pod_shares(const struct cluster_view *view, const struct dash
                                 count++;
                         }
         }
-        qsort(list, count, sizeof(*list), compare_pod_shares);
+        if (list)
+                qsort(list, count, sizeof(*list), compare_pod_shares);
         *ret = list;
         return count;
 }

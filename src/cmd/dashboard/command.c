@@ -167,6 +167,7 @@ static int dashboard_process_start(struct dashboard_process *process, const stru
         struct dashboard_options options = {
                 .loop = &process->loop, .address = values[ADDRESS], .access = wish->access, .hosts = wish->hosts};
         uint64_t lots[2];
+        struct error why;
         char secret[DASHBOARD_SECRET + 1] = "";
 
         if (signals_listen(&process->signals, &process->loop, on_signal, process, err) < 0 ||
@@ -188,8 +189,8 @@ static int dashboard_process_start(struct dashboard_process *process, const stru
         options.cluster = process->cluster;
         options.client = process->client;
         options.rights = process->rights;
-        if (dashboard_new(&process->dashboard, &options, err) < 0)
-                return -1;
+        if (dashboard_new(&process->dashboard, &options, &why) < 0)
+                return error_set(err, why.kind, "%s; --address 127.0.0.1:0 takes a port that is free", why.text);
         log_info("dashboard", LOG_STR("address", values[ADDRESS]), LOG_UINT("port", dashboard_port(process->dashboard)),
                 LOG_STR("authorization", authorizations[wish->access]));
         if (wish->access == DASHBOARD_OWN)
@@ -200,7 +201,7 @@ static int dashboard_process_start(struct dashboard_process *process, const stru
 static int dashboard_run(struct command_call *call, struct error *err)
 {
         struct dashboard_process process = {0};
-        struct dashboard_wish wish;
+        struct dashboard_wish wish = {0};
         int status = read_wish(&wish, call, err);
 
         if (status < 0)
