@@ -86,11 +86,12 @@ manifests: bootstrap all ## deploy/manifests, from the Helm chart, and the chart
 	@tools/dashboards
 	@tools/manifests
 
-picture: all ## docs/pictures: the demonstration, for the README, and warpshare top
+picture: all ## docs/pictures: the demonstration, for the README, warpshare top, and the dashboard in Chromium
 	@mkdir -p docs/pictures
 	@$(BUILD)/main/src/cmd/warpshare demo --color always >$(BUILD)/main/demo.txt
 	@tools/picture "What make run shows on a node with simulated GPUs" <$(BUILD)/main/demo.txt >docs/pictures/demo.svg
 	@tools/top-picture $(BUILD)/main/src/cmd/warpshare >docs/pictures/top.svg
+	@test/browser/pictures.py $(BUILD)/main/src/cmd/warpshare
 
 site: ## the manual as one site with a search, into build/site
 	@tools/site

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/strbuf.h"
@@ -500,6 +501,45 @@ static void explain_refused(struct explanation *explanation)
                 todo = arena_printf(
                         explanation->arena, "nothing: %s makes another one; this one may be deleted", pod->owner);
         why_say(explanation, todo, "was refused by kubelet on %s: %s", pod->node ? pod->node : "a node", means);
+}
+
+/* ---- nodes that are alike ---- */
+
+static int why_compare_groups(const void *a, const void *b)
+{
+        const struct why_group *x = a;
+        const struct why_group *y = b;
+
+        if (x->count != y->count)
+                return x->count > y->count ? -1 : 1;
+        return strcmp(x->names, y->names);
+}
+
+size_t why_groups(const struct why *why, struct arena *arena, const struct why_group **ret)
+{
+        struct why_group *groups = ARENA_ARRAY(arena, struct why_group, why->n_nodes);
+        size_t n_groups = 0;
+
+        for (size_t i = 0; i < why->n_nodes; i++) {
+                const struct why_finding *node = &why->nodes[i];
+                size_t at = 0;
+
+                while (at < n_groups && strcmp(groups[at].reason, node->reason) != 0)
+                        at++;
+                if (at == n_groups)
+                        groups[n_groups++] = (struct why_group){node->reason, node->name, 0};
+                else if (groups[at].count < WHY_NAMES)
+                        groups[at].names = arena_printf(arena, "%s, %s", groups[at].names, node->name);
+                groups[at].count++;
+        }
+        for (size_t i = 0; i < n_groups; i++)
+                if (groups[i].count > WHY_NAMES)
+                        groups[i].names =
+                                arena_printf(arena, "%s and %zu more", groups[i].names, groups[i].count - WHY_NAMES);
+        if (n_groups > 0)
+                qsort(groups, n_groups, sizeof(*groups), why_compare_groups);
+        *ret = groups;
+        return n_groups;
 }
 
 /* ---- all of it ---- */

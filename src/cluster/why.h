@@ -48,5 +48,17 @@ struct why_input {
 /* All lives in |arena|. */
 void why_explain(struct why *ret, struct arena *arena, const struct why_input *input);
 
+/* Nodes of |why| for the same reason. */
+struct why_group {
+        const char *reason;
+        const char *names; /* "node-a, node-b and 7 more" */
+        size_t count;
+};
+
+#define WHY_NAMES 4U /* of a group, that are written */
+
+/* The largest group first, those of one size by their first node. Returns their number. */
+size_t why_groups(const struct why *why, struct arena *arena, const struct why_group **ret);
+
 /* "runs", "ended", "gated", "waits", "starts", "refused" */
 const char *why_state_name(enum why_state state);

@@ -25,10 +25,11 @@ class Maker:
     def share(self, replicas, of, memory):
         limit = memory * replicas // of
         used = int(limit * self.random.choice([0, 0.2, 0.45, 0.6, 0.8, 0.97]) * self.random.uniform(0.9, 1))
-        sm = round(self.random.uniform(0, replicas / of), 3) if used else 0
+        sm = round(self.random.uniform(0, replicas / of), 3) if used and self.random.random() < 0.8 else 0
+        idle = {} if sm or not used else {'idleSince': int(time.time()) - self.random.randrange(60, 90000)}
         return share(self.random.choice(TEAMS), f'{self.random.choice(JOBS)}-{self.hexadecimal(5)}-{self.hexadecimal(4)}', replicas=replicas,
                      memoryLimit=limit, memoryUsed=used, memoryPeak=min(limit, int(used * 1.2)), sm=sm, threadPercent=100 * replicas / of,
-                     seconds=self.random.randrange(90000), smSeconds=1000, energy=self.random.randrange(10 ** 7), history=self.history(sm))
+                     seconds=self.random.randrange(90000) if used else 0, smSeconds=1000, energy=self.random.randrange(10 ** 7) if used else 0, history=self.history(sm) if sm else [0] * HOUR, **idle)
 
     def shares(self, of, memory, fill, sizes):
         found, left = [], of
@@ -73,7 +74,8 @@ def small(api, fleet):
     maker, now = Maker(), time.time()
     for number in range(1, 15):
         name = f'gpu-{number:02}'
-        fleet.add_node(name, capacity={'nvidia.com/gpu.shared': '80'}, unschedulable=number == 9,
+        resources = {'nvidia.com/mig-1g.10gb': '8'} if number in (4, 5) else {'nvidia.com/gpu.shared': '16' if number in (6, 7, 8) else '80'}
+        fleet.add_node(name, capacity=resources, unschedulable=number == 9,
                        taints=[{'key': 'nvidia.com/gpu', 'effect': 'NoSchedule'}])
         if number in (4, 5):
             gpus = [maker.mig_gpu(index) for index in range(4)]
@@ -95,6 +97,10 @@ def small(api, fleet):
     fleet.add_node('gpu-15', agent=False, capacity={'nvidia.com/gpu': '8'})
     fleet.add_node('gpu-16', agent=False, ready='Unknown')
     fleet.put_agent('gpu-16', 'agent-gpu-16', 9400, state={'waiting': {'reason': 'ImagePullBackOff'}}, ready=False, phase='Pending')
-    for namespace, name, count, why in (('llm-serving', 'chat-7b-x2k4', 7, '14 Insufficient nvidia.com/gpu.shared'),
+    for namespace, name, count, why in (('llm-serving', 'chat-70b-x2k4', 96, '16 Insufficient nvidia.com/gpu.shared'),
                                         ('ci', 'gpu-test-1', 1, "16 node(s) didn't match Pod's node affinity/selector")):
-        api.put(f'/api/v1/namespaces/{namespace}/pods', pod(name, count=count, scheduled=('Unschedulable', f'0/16 nodes are available: {why}.')))
+        one = pod(name, count=count, scheduled=('Unschedulable', f'0/16 nodes are available: {why}.'))
+        one['spec']['tolerations'] = [{'key': 'nvidia.com/gpu', 'operator': 'Exists', 'effect': 'NoSchedule'}]
+        if name.startswith('gpu-test'):
+            one['spec']['nodeSelector'] = {'zone': 'ci'}
+        api.put(f'/api/v1/namespaces/{namespace}/pods', one)

@@ -1,4 +1,6 @@
 """The dashboard's page in Chromium."""
+import itertools
+import math
 import time
 
 import pytest
@@ -80,6 +82,41 @@ def test_shares_are_named_below_the_pointer(shown):
     shown.wait(lambda: not shown.find('#tip:not([hidden])'))
 
 
+def test_pods_and_namespaces_have_a_table_each_with_what_lies_idle(shown, fleet):
+    now = time.time()
+    shell = share('team-b', 'shell', memoryUsed=0, seconds=0)
+    del shell['sm']
+    fleet.pages['node-1'] = page('node-1', gpu('0', [
+        share('team-a', 'train', replicas=3), share('team-b', 'serve', replicas=4, sm=0, idleSince=int(now - 7200)), shell], uuid=uuid_of(1, 0)))
+    show(shown, 'pods', '[id="pod table"]')
+    shown.wait(lambda: len(shown.texts('[id="pod table"] tbody th')) == 4)
+    assert shown.texts('[id="pod table"] tbody th') == ['team-a/mig', 'team-a/train', 'team-b/serve', 'team-b/shell']
+    assert shown.texts('[id="pod table"] tbody td:last-child') == ['active', 'active', '2 h ago', 'no process']
+    assert shown.texts('[id="pod table"] tbody tr:nth-child(2) td') == ['node-1', '0', '3 of 10', '24 GiB', '2 GiB', '25 %', 'active']
+    assert shown.texts('[id="namespace table"] tbody th') == ['team-a', 'team-b', 'team-c']
+    assert shown.texts('[id="namespace table"] tbody td:last-child') == ['active', '2 h ago', '–']
+    assert shown.texts('[id="namespace table"] tbody td:nth-child(3)') == ['0', '0', '1']
+    shown.click('[data-key="pod Idle since"]')
+    shown.wait(lambda: shown.texts('[id="pod table"] tbody th')[:2] == ['team-b/shell', 'team-b/serve'])
+    assert shown.run('return document.activeElement.dataset.key') == 'pod Idle since'
+    assert shown.attribute('[id="pod table"] thead th:last-child', 'aria-sort') == 'ascending'
+    assert shown.attribute('[id="namespace table"] thead th', 'aria-sort') == 'ascending'
+    shown.press('/', 'serve')
+    shown.wait(lambda: shown.texts('[id="pod table"] tbody th') == ['team-b/serve'])
+    shown.press('Escape')
+    shown.click('[id="namespace table"] tbody tr:nth-child(2) a')
+    shown.wait(lambda: shown.text('h1') == 'team-b')
+    assert sorted(shown.texts('[id="pod table"] tbody th')) == ['team-b/serve', 'team-b/shell']
+    shown.click('[id="pod table"] tbody a')
+    shown.wait(lambda: (shown.text('h1') or '').startswith('shell'))
+
+
+def test_bars_have_a_legend_on_every_page_that_has_some(shown):
+    for view in (f'gpus/{uuid_of(1, 0)}', 'nodes/node-1'):
+        show(shown, view, '.legend')
+        assert shown.texts('.legend span') == ['granted; filled: memory used', 'memory nearly full', 'granted, not used', 'free', 'reserved for larger requests']
+
+
 def test_a_gpus_page_says_who_has_what_and_why_some_is_reserved(shown):
     show(shown, f'gpus/{uuid_of(1, 0)}', '.card')
     assert shown.texts('.card td a') == ['team-a/train', 'team-b/serve']
@@ -98,6 +135,8 @@ def test_a_pods_page_has_its_shares_and_why_it_waits(shown):
     show(shown, 'pods/team-c/later', '.banner')
     assert '0/4 nodes are available' in shown.text('.banner')
     assert '7 nvidia.com/gpu.shared' in shown.text('.banner')
+    assert shown.text('#why b').startswith('team-c/later waits: it asks for 7 nvidia.com/gpu.shared')
+    assert 'node-1, node-3: ' in shown.text('#why ul')
 
 
 def test_a_nodes_page_has_its_gpus(shown):
@@ -180,7 +219,7 @@ def test_what_is_typed_behind_a_slash_is_looked_for_and_escape_ends_it(shown):
 
 
 def test_all_that_can_be_used_can_be_reached_by_tab_and_has_a_name(shown):
-    for view, selector in (('', '.gpu'), ('table', 'tbody tr'), ('events', '.events'), (f'gpus/{uuid_of(1, 0)}', '.card')):
+    for view, selector in (('', '.gpu'), ('table', 'tbody tr'), ('pods', 'tbody tr'), ('events', '.events'), (f'gpus/{uuid_of(1, 0)}', '.card')):
         show(shown, view, selector)
         nameless = shown.run('''return [...document.querySelectorAll("a, button, input, select, summary")].filter((element) =>
             !(element.innerText || element.getAttribute("aria-label") || element.labels?.length)).map((element) => element.outerHTML)''')
@@ -225,7 +264,7 @@ def test_a_server_that_is_gone_is_said_and_the_map_stays(shown):
 def test_who_has_no_token_is_asked_for_one_and_it_is_kept_nowhere(browser, fleet, api, start):
     fill(fleet)
     token = api.reviews.add('jane', ('list', 'nodes'), ('list', 'pods'))
-    dashboard = start()
+    dashboard = start('--authorization', 'token')
     dashboard.until_complete(token)
     browser.open(dashboard.url)
     browser.wait(lambda: browser.find('#login[open]'))
@@ -239,6 +278,20 @@ def test_who_has_no_token_is_asked_for_one_and_it_is_kept_nowhere(browser, fleet
     browser.open('about:blank')
     browser.open(dashboard.url)
     browser.wait(lambda: browser.find('#login[open]'))
+
+
+def test_who_has_the_address_of_a_dashboard_for_oneself_needs_no_token_also_after_a_reload(browser, fleet, start):
+    fill(fleet)
+    dashboard = start()
+    dashboard.until_complete()
+    for _ in range(2):
+        browser.open('about:blank')
+        browser.open(dashboard.url)
+        browser.wait(lambda: browser.find('.gpu'))
+        assert not browser.find('#login[open]')
+    browser.click('.gpu')
+    browser.wait(lambda: browser.text('h1') == f'GPU 0 {uuid_of(1, 0)}')
+    assert browser.run('return location.href').startswith(dashboard.url)
 
 
 # ---- names that are no names ----
@@ -277,7 +330,8 @@ def test_names_of_any_kind_are_text(browser, fleet, api, start):
         browser.run('document.querySelectorAll(".card td a")[arguments[0]].click()', number)
         wanted = 'Not found' if '/' in EVIL[number] else shown(EVIL[number]).strip()[:20]  # a namespace with a slash is none
         browser.wait(lambda wanted=wanted: (browser.text('h1') or '').startswith(wanted))
-    for view, selector in (('nodes/node-1', '.card'), ('events', '.events'), ('table', 'tbody tr'), ('pods/team-a/later', '.banner'), ('%ff/%', '.node')):
+    for view, selector in (('nodes/node-1', '.card'), ('events', '.events'), ('table', 'tbody tr'), ('pods', 'tbody tr'), ('pods/team-a/later', '.banner'),
+                           ('%ff/%', '.node')):
         show(browser, view, selector)
     assert browser.run('return [window.pwned ?? null, document.querySelectorAll("main img, main script, main svg[onload]").length]') == [None, 0]
 
@@ -293,6 +347,38 @@ def luminance(colour):
 def contrast(one, other):
     high, low = sorted((luminance(one), luminance(other)), reverse=True)
     return (high + 0.05) / (low + 0.05)
+
+
+# How colours look to people who lack one of the three kinds of cones, of linear RGB: Machado, Oliveira and Fernandes 2009, severity 1.0
+# (https://www.inf.ufrgs.br/~oliveira/pubs_files/CVD_Simulation/CVD_Simulation.html).
+SIGHT = {
+    'all': ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    'no long': ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+    'no medium': ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
+    'no short': ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.303900))}
+
+
+def seen(colour, cones):
+    """As CIELAB of sRGB's white, D65."""
+    rgb = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
+    rgb = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in rgb]
+    red, green, blue = [min(1, max(0, sum(weight * part for weight, part in zip(row, rgb)))) for row in SIGHT[cones]]
+    x, y, z = [(part / white) ** (1 / 3) if part / white > 0.008856 else 7.787 * part / white + 16 / 116 for part, white in (
+        (0.4124 * red + 0.3576 * green + 0.1805 * blue, 0.95047), (0.2126 * red + 0.7152 * green + 0.0722 * blue, 1),
+        (0.0193 * red + 0.1192 * green + 0.9505 * blue, 1.08883))]
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+@pytest.mark.parametrize('is_dark', [False, True])
+def test_colours_are_told_apart_by_who_does_not_see_all_of_them(shown, is_dark):
+    """2.3 is the least difference that is seen side by side; in small pieces far from the legend it takes much more."""
+    shown.set_dark(is_dark)
+    for names, least in (([f'ns{number}' for number in range(9)], 20), (['used', 'full', 'sm', 'panel'], 15), (['used', 'granted', 'idle'], 9)):
+        values = shown.run('return arguments[0].map((name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim())', names)
+        colours = {name: '#' + ''.join(c * 2 for c in value[1:]) if len(value) == 4 else value for name, value in zip(names, values)}
+        for one, other in itertools.combinations(names, 2):
+            for cones in SIGHT:
+                assert math.dist(seen(colours[one], cones), seen(colours[other], cones)) >= least, (one, other, cones)
 
 
 @pytest.mark.parametrize('is_dark', [False, True])
@@ -313,7 +399,7 @@ def test_texts_and_marks_stand_out_from_what_is_behind_them(shown, is_dark):
 @pytest.mark.parametrize('width, height', SIZES)
 def test_nothing_is_wider_than_the_screen(shown, width, height):
     shown.resize(width, height)
-    for view, selector in (('', '.gpu'), ('table', 'tbody tr'), ('events', '.events'), ('nodes/node-1', '.card'), (f'gpus/{uuid_of(1, 0)}', '.card'),
+    for view, selector in (('', '.gpu'), ('table', 'tbody tr'), ('pods', 'tbody tr'), ('pods/team-a', 'tbody tr'), ('events', '.events'), ('nodes/node-1', '.card'), (f'gpus/{uuid_of(1, 0)}', '.card'),
                            (f'gpus/{uuid_of(3, 0)}', '.card'), ('pods/team-a/train', 'tbody tr'), ('pods/team-c/later', '.banner')):
         show(shown, view, selector)
         assert shown.run('return document.documentElement.scrollWidth') <= width, view

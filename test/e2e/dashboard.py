@@ -26,17 +26,27 @@ class Answer:
 
 
 class Dashboard:
-    def __init__(self, api, *options, interval=1):
+    """|api| None: it finds the kubeconfig itself, by |variables|."""
+
+    def __init__(self, api, *options, interval=1, program=None, variables=None):
         environment = {k: v for k, v in os.environ.items() if not k.lower().endswith('_proxy')}
+        environment.update(variables or {})
         self.log = []
         self.process = subprocess.Popen(
-            [os.environ['WARPSHARE'], 'dashboard', '--address', '127.0.0.1:0', '--kubeconfig', str(api.kubeconfig()),
-             '--interval', str(interval), *options], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment)
+            [program or os.environ['WARPSHARE'], 'dashboard', '--address', '127.0.0.1:0', *(['--kubeconfig', str(api.kubeconfig())] if api else []),
+             '--interval', str(interval), *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
         self.changed = threading.Condition()
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
         self.port = int(self.wait_log(r'dashboard address=\S+ port=(\d+)')[1])
         self.url = f'http://127.0.0.1:{self.port}/'
+        self.prefix = ''
+        if self.wait_log(r'authorization=(\w+)')[1] == 'own':
+            for line in self.process.stdout:
+                found = re.search(r'http://127\.0\.0\.1:\d+(/[0-9a-f]{32})/$', line)
+                if found:
+                    self.url, self.prefix = found[0].strip(), found[1]
+                    break
 
     def read(self):
         for line in self.process.stderr:
@@ -69,7 +79,7 @@ class Dashboard:
         """The first answer of which the condition is true, as JSON."""
         deadline = time.monotonic() + PATIENCE
         while True:
-            answer = self.ask(path, token)
+            answer = self.ask(self.prefix + path, token)
             if answer.status == 200 and condition(answer.json()):
                 return answer.json()
             assert time.monotonic() < deadline, answer
@@ -83,6 +93,7 @@ class Dashboard:
             self.process.terminate()
         status = self.process.wait(PATIENCE)
         self.reader.join()
+        self.process.stdout.close()
         assert status == 0, ''.join(self.log)
 
     def __enter__(self):

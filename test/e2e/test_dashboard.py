@@ -3,6 +3,7 @@ import json
 import os
 import re
 import socket
+import stat
 import subprocess
 import time
 
@@ -55,7 +56,7 @@ def make_open(start, fleet):  # pylint: disable=unused-argument
 @pytest.fixture(name='closed')
 def make_closed(api, start, fleet):  # pylint: disable=unused-argument
     """For those whom the cluster lets in."""
-    dashboard = start()
+    dashboard = start('--authorization', 'token')
     dashboard.until_complete(api.reviews.add('admin', ('list', 'nodes'), ('list', 'pods')))
     return dashboard
 
@@ -127,7 +128,7 @@ def test_the_cluster_is_asked_once_a_minute_for_a_viewer(closed, api):
 
 def test_a_dashboard_that_may_not_ask_for_reviews_says_so_and_lets_nobody_in(api, start, fleet):  # pylint: disable=unused-argument
     api.allow([{'apiGroups': [''], 'resources': ['nodes', 'pods', 'pods/proxy'], 'verbs': ['get', 'list', 'watch']}])
-    answer = start().ask('/api/v1/overview', api.reviews.add('jane', ('list', 'nodes'), ('list', 'pods')))
+    answer = start('--authorization', 'token').ask('/api/v1/overview', api.reviews.add('jane', ('list', 'nodes'), ('list', 'pods')))
     assert answer.status == 503
     assert 'cannot create resource "tokenreviews"' in answer.json()['error']
 
@@ -161,8 +162,92 @@ def test_the_rights_that_the_chart_gives_are_enough(api, start, fleet):  # pylin
                {'apiGroups': ['authorization.k8s.io'], 'resources': ['subjectaccessreviews'], 'verbs': ['create']},
                {'apiGroups': [''], 'resources': ['pods/proxy'], 'verbs': ['get'], 'namespace': 'warpshare'}])
     token = api.reviews.add('jane', ('list', 'nodes'), ('list', 'pods'))
-    answer = start('--agent-namespace', 'warpshare').until_complete(token)
+    answer = start('--authorization', 'token', '--agent-namespace', 'warpshare').until_complete(token)
     assert (answer['troubles'], [node['state'] for node in answer['nodes']]) == ([], ['answers'])
+
+
+# ---- for oneself ----
+
+def test_on_a_loopback_address_who_has_the_address_needs_no_token_and_sees_all(start, fleet):  # pylint: disable=unused-argument
+    dashboard = start()
+    assert dashboard.until_complete()['seesAll'] is True
+    assert b'<title>' in dashboard.ask(f'{dashboard.prefix}/').body and dashboard.ask(f'{dashboard.prefix}/script.js').status == 200
+    for path in API:
+        assert dashboard.ask(f'{dashboard.prefix}/api/v1/{path}').status == 200
+    assert dashboard.ask(f'{dashboard.prefix}/healthz').body == b'ok\n'
+    assert dashboard.prefix[1:] not in ''.join(dashboard.log)
+
+
+def test_who_does_not_have_the_address_gets_nothing_by_the_port_alone(start, fleet, api):  # pylint: disable=unused-argument
+    """As another user of the machine, to whom the port of a loopback address is open."""
+    dashboard = start()
+    dashboard.until_complete()
+    token = api.reviews.add('jane', ('list', 'nodes'), ('list', 'pods'))
+    secret = dashboard.prefix[1:]
+    wrong = [secret[:-1] + ('0' if secret[-1] != '0' else '1'), secret[:-1], secret[1:], secret.upper() + 'x', '0' * 32, '', '%00' + secret[1:]]
+    for path in [*(f'/{prefix}/api/v1/overview' for prefix in wrong), '/', '/script.js', '/api/v1/overview', '/healthz', '/livez', f'/x/{secret}/']:
+        answer = dashboard.ask(path, token)
+        assert (answer.status, answer.json()) == (404, {
+            'error': "the address has a secret part: open the one that 'warpshare dashboard' has printed"}), path
+    assert start().prefix != dashboard.prefix
+
+
+def test_a_page_of_another_site_gets_nothing_even_with_the_address(start, fleet):  # pylint: disable=unused-argument
+    dashboard = start()
+    dashboard.until_complete()
+    overview = f'{dashboard.prefix}/api/v1/overview'
+    own = f'127.0.0.1:{dashboard.port}'
+    assert dashboard.ask(overview, Host='evil.example').status == 421
+    for headers, status in (({'Sec_Fetch_Site': 'cross-site'}, 403), ({'Origin': 'https://evil.example'}, 403), ({'Origin': 'null'}, 403),
+                            ({'Origin': 'http://127.0.0.1:1'}, 403), ({'Origin': f'http://{own}'}, 200)):
+        assert dashboard.ask(overview, **headers).status == status, headers
+
+
+def test_an_address_of_the_network_is_for_tokens_and_refused_to_oneself(start, api):
+    done = subprocess.run([os.environ['WARPSHARE'], 'dashboard', '--kubeconfig', str(api.kubeconfig()), '--address', '0.0.0.0:0',
+                           '--authorization', 'own'], stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 2 and "'0.0.0.0:0' is not a loopback address" in done.stderr
+    dashboard = start('--address', '0.0.0.0:0')
+    assert dashboard.wait_log(r'authorization=(\w+)')[1] == 'token'
+    assert dashboard.ask('/api/v1/overview').status == 401
+
+
+def with_program(api, tmp_path):
+    """A kubeconfig whose program makes the token, and counts how often it ran."""
+    script = tmp_path / 'api' / 'make-token'
+    script.write_text('#!/bin/sh\necho >>"%s/runs"\nprintf \'{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1", '
+                      '"status": {"token": "%%s"}}\' "$(cat "%s/api/token")"\n' % (tmp_path, tmp_path))
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    return api.kubeconfig('exec', user={'exec': {'apiVersion': 'client.authentication.k8s.io/v1', 'command': './make-token',
+                                                 'interactiveMode': 'Never'}})
+
+
+@pytest.mark.parametrize('where', ['~/.kube/config', 'KUBECONFIG'])
+def test_it_finds_the_kubeconfig_as_kubectl_does_with_a_program_that_makes_the_token(api, fleet, tmp_path, where):  # pylint: disable=unused-argument
+    path = with_program(api, tmp_path)
+    variables = {'KUBECONFIG': f'{tmp_path}/none:{path}', 'HOME': str(tmp_path)}
+    if where != 'KUBECONFIG':
+        (tmp_path / '.kube').mkdir()
+        (tmp_path / '.kube' / 'config').symlink_to(path)
+        for name in ('make-token', 'ca.crt'):
+            (tmp_path / '.kube' / name).symlink_to(tmp_path / 'api' / name)
+        variables['KUBECONFIG'] = ''
+    with Dashboard(None, variables=variables) as dashboard:
+        assert [node['state'] for node in dashboard.until_complete()['nodes']] == ['answers']
+        time.sleep(2)  # more questions to the same agent
+        assert (tmp_path / 'runs').read_text() == '\n'
+        api.rotate_token()
+        fleet.add_node('n2')
+        fleet.pages['n2'] = page('n2', gpu('0'))
+        dashboard.until('/api/v1/overview', lambda answer: [node['state'] for node in answer['nodes']] == ['answers', 'answers'])
+        assert len((tmp_path / 'runs').read_text()) > 1
+
+
+def test_as_a_plugin_of_kubectl_it_is_the_same_with_kubectls_flags(api, fleet, tmp_path):  # pylint: disable=unused-argument
+    (tmp_path / 'kubectl-warpshare').symlink_to(os.environ['WARPSHARE'])
+    with Dashboard(api, '--as', 'jane', '--context', 'test', program=tmp_path / 'kubectl-warpshare') as dashboard:
+        dashboard.until_complete()
+    assert api.asked('list', 'nodes')[-1].headers['Impersonate-User'] == 'jane'
 
 
 # ---- what every answer has ----
@@ -255,6 +340,38 @@ def test_an_agent_that_falls_silent_keeps_its_last_page_and_says_why(open_, flee
     assert '500' in node['reason']
     assert node['pageTime'] > time.time() - PATIENCE - 60
     assert len(node['gpus'][0]['units'][0]['shares']) == 2
+
+
+def test_a_pod_that_waits_has_the_sentence_of_why_by_the_rights_of_the_chart(api, start, fleet):  # pylint: disable=unused-argument
+    """For which the pod itself is read: its tolerations and its selector are not in the list of those that wait."""
+    api.allow([{'apiGroups': [''], 'resources': ['nodes', 'pods'], 'verbs': ['list', 'watch']},
+               {'apiGroups': [''], 'resources': ['pods/proxy'], 'verbs': ['get'], 'namespace': 'warpshare'}])
+    fleet.add_node('n1', capacity={'nvidia.com/gpu.shared': '10'}, labels={'zone': 'a'})
+    for name, zone in (('later', 'a'), ('elsewhere', 'b')):
+        one = pod(name, count=4, scheduled=('Unschedulable', 'no'))
+        one['spec']['nodeSelector'] = {'zone': zone}
+        api.put('/api/v1/namespaces/team-c/pods', one)
+    dashboard = start('--authorization', 'proxy')
+    dashboard.until('/api/v1/events', lambda answer: len(answer['waiting']) == 2)
+    dashboard.until('/api/v1/nodes/n1', lambda answer: answer.get('resources'))
+    assert dashboard.ask('/api/v1/pods/team-c/later').json()['why'] == {
+        'sentence': 'team-c/later waits: it asks for 4 nvidia.com/gpu.shared; 1 node has it: on 1 too few replicas are free',
+        'todo': 'wait until a pod ends, or end one of those that have them',
+        'nodes': [{'names': 'n1', 'reason': '3 of 10 are free; taken by team-b/serve (4) and team-a/train (3)'}]}
+    assert dashboard.ask('/api/v1/pods/team-c/elsewhere').json()['why']['sentence'].endswith('1 is not selected by it')
+    api.fault('hang', verb='list', resource='pods')
+    answer = dashboard.ask('/api/v1/pods/team-c/later')
+    assert answer.status == 200 and 'why' not in answer.json()
+
+
+def test_pods_and_namespaces_are_of_those_that_the_viewer_may_know(closed, api):
+    token = api.reviews.add('tom', ('list', 'nodes'), ('list', 'pods', 'team-a'))
+    answer = closed.ask('/api/v1/pods', token)
+    assert [(one['name'], one['pods']) for one in answer.json()['namespaces']] == [('team-a', 1)]
+    assert [one['pod'] for one in answer.json()['pods']] == ['train'] and b'team-b' not in answer.body
+    assert closed.ask('/api/v1/pods?namespace=team-b', token).json()['pods'] == []
+    everything = closed.ask('/api/v1/pods?namespace=team-b', api.reviews.add('jane', ('list', 'nodes'), ('list', 'pods'))).json()
+    assert [one['pod'] for one in everything['pods']] == ['serve'] and len(everything['namespaces']) == 2
 
 
 def test_the_last_hour_is_asked_for_when_somebody_looks_at_it(open_, fleet):
@@ -365,7 +482,7 @@ def test_pods_that_cost_much_memory_for_their_bytes_cost_little(api, start):
 def test_who_sees_one_namespace_hears_nothing_of_what_is_too_large_or_left_out_in_another(api, start, fleet):  # pylint: disable=unused-argument
     bombs(api)
     api.put('/api/v1/namespaces/team-a/pods', pod('train', scheduled=('Unschedulable', 'no')))
-    dashboard = start()
+    dashboard = start('--authorization', 'token')
     token = api.reviews.add('tom', ('list', 'nodes'), ('list', 'pods', 'team-a'))
     dashboard.until_complete(token)
     for path in ('overview', 'events'):
@@ -418,6 +535,16 @@ def test_wrong_options_are_named_with_what_is_right(api):
     assert status == 2 and 'token' in text and 'proxy' in text
     status, text = run('--address', 'localhost:80', '--kubeconfig', str(api.kubeconfig()))
     assert status == 1 and "'localhost:80' is no IP address with a port" in text
+
+
+def test_where_the_port_is_taken_it_says_how_to_get_another(api):
+    with socket.socket() as other:
+        other.bind(('127.0.0.1', 0))
+        other.listen()
+        address = '127.0.0.1:%d' % other.getsockname()[1]
+        status, text = run('--address', address, '--kubeconfig', str(api.kubeconfig()))
+    assert (status, text.splitlines()[-1]) == (1, f"warpshare dashboard: listen at '{address}': Address already in use; "
+                                                  "--address 127.0.0.1:0 takes a port that is free")
 
 
 def test_without_an_api_server_it_says_how_to_name_one():

@@ -486,6 +486,41 @@ def test_in_the_supervisors_container_mps_is_looked_at_and_what_is_the_agents_is
     assert wrong_checks(site.findings()) == {'kubelet', 'pod-resources', 'agent'}
 
 
+def break_kubelet(site):
+    """Three checks are wrong, two of them with the same advice."""
+    for path in ('kubelet/kubelet.sock', 'pods/kubelet.sock'):
+        site.remove(path)
+    shutil.rmtree(site.path('kubelet'))
+
+
+def test_what_is_wrong_stands_first_then_notes_then_what_is_well(site):
+    break_kubelet(site)
+    verdicts = [line.split()[0] for line in site.run().stdout.splitlines() if line and line[0] not in ' S']
+    assert verdicts == sorted(verdicts, key=['wrong', 'note', 'ok', 'skipped'].index)
+    assert verdicts[:2] == ['wrong', 'wrong'] and {'ok', 'skipped'} <= set(verdicts)
+
+
+@pytest.mark.parametrize('width', [40, 59, 60, 80, 132])
+def test_lines_are_as_wide_as_the_terminal_and_say_the_same(site, width):
+    break_kubelet(site)
+    whole = site.run().stdout
+    site.environment = {**site.environment, 'COLUMNS': str(width)}
+    lines = site.run().stdout.splitlines()
+    for line in lines:
+        assert len(line) <= width or ' ' not in line[26 if width >= 60 else 0:].strip(), line  # a path is not cut
+    assert any(len(line) > 2 * width // 3 for line in lines)
+    assert ' '.join(lines).split() == whole.split()
+
+
+def test_advice_and_meaning_that_several_findings_share_stand_once(site):
+    site.scenario([{'model': 'T4', 'computeMode': 'exclusive-process'}, {'model': 'T4', 'computeMode': 'exclusive-process'}])
+    site.write('config.yaml', 'version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 2}]}}\n')
+    found = [finding for finding in site.findings() if finding['check'] == 'compute-mode' and finding['verdict'] == 'wrong']
+    text = site.run().stdout
+    assert len(found) == 2 and found[0]['todo'] == found[1]['todo']
+    assert text.count(found[0]['todo']) == 1 and text.count('do: as for compute-mode') == 1
+
+
 def test_in_the_supervisors_container_exclusive_process_is_right_where_a_daemon_serves(site):
     site.arguments = ['--config-file=']
     site.scenario([{'model': 'T4', 'uuid': FIRST_UUID, 'computeMode': 'exclusive-process'}, {'model': 'T4'}])

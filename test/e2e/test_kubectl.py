@@ -224,8 +224,7 @@ def test_why_says_what_is_in_the_way_on_each_node(api, two_nodes, kubectl):
     assert kubectl('why', 'big', '-n', 'team-a').splitlines() == [
         'team-a/big waits: it asks for 12 nvidia.com/gpu.shared in one container, and the largest share of one GPU is 10',
         '  do: ask for at most 10, or for whole GPUs; or configure fewer, larger replicas',
-        '  node-a: the largest share of one GPU is 10',
-        '  node-b: the largest share of one GPU is 10',
+        '  node-a, node-b: the largest share of one GPU is 10',
         '  the scheduler says: ' + INSUFFICIENT[1]]
     api.put(PODS, pod('more', count=10, scheduled=INSUFFICIENT))
     assert kubectl('why', 'more', '-n', 'team-a').splitlines()[:4] == [
@@ -233,6 +232,17 @@ def test_why_says_what_is_in_the_way_on_each_node(api, two_nodes, kubectl):
         '  do: wait until a pod ends, or end one of those that have them',
         '  node-a: 9 of 16 are free; taken by team-b/infer (4) and team-a/train-0 (3)',
         '  node-b: 1 of 10 is free; taken by team-b/notebook (9)']
+
+
+def test_why_names_the_nodes_for_each_of_many_reasons_and_counts_the_rest(api, fleet, kubectl):
+    for number in range(30):
+        fleet.add_node(f'n{number:02}', capacity={'nvidia.com/gpu.shared': str(number + 1)}, unschedulable=number >= 24)
+        fleet.pages[f'n{number:02}'] = page(f'n{number:02}', gpu('0', [share('team-b', f'p{number}', replicas=number + 1)], replicas=number + 1))
+    api.put(PODS, pod('small', count=1, scheduled=INSUFFICIENT))
+    lines = kubectl('why', 'small', '-n', 'team-a').splitlines()
+    assert lines[2] == '  n24, n25, n26, n27 and 2 more: is cordoned (kubectl uncordon)'
+    assert lines[22:24] == ['  and 5 more reasons of other nodes: -o json has them all', '  the scheduler says: ' + INSUFFICIENT[1]]
+    assert len(json.loads(kubectl('why', 'small', '-n', 'team-a', '-o', 'json'))['nodes']) == 30
 
 
 def test_why_translates_what_kubelet_said(api, two_nodes, kubectl):

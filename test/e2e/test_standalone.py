@@ -63,7 +63,7 @@ def test_a_program_gets_the_variables_of_its_share(machine):
         'CUDA_MPS_PINNED_DEVICE_MEM_LIMIT': '0=9685M',
         'WARPSHARE_THREAD_PERCENTAGE': '30.0',
         'WARPSHARE_MEMORY_LIMIT_MIB': '9685',
-        'WARPSHARE_FRACTION': '0.2970',  # of 32,605 MiB
+        'WARPSHARE_FRACTION': '0.297',  # of 32,605 MiB
     }
     found = variables(machine, '--share', '12.5%', '--memory', '2Gi', '--gpu', '1')
     assert (found['CUDA_VISIBLE_DEVICES'], found['CUDA_MPS_ACTIVE_THREAD_PERCENTAGE'], found['CUDA_MPS_PINNED_DEVICE_MEM_LIMIT']) == \

@@ -109,7 +109,7 @@ def test_a_request_whose_connection_had_to_make_room_does_not_abort_the_agent(no
 def test_a_request_whose_connection_had_to_make_room_does_not_abort_the_dashboard(tmp_path):
     with ApiServer(tmp_path) as api:
         api.fault('hang', verb='create', resource='tokenreviews', times=1000)
-        dashboard = Dashboard(api)
+        dashboard = Dashboard(api, '--authorization', 'token')
         held = make_room_of_one_that_asks(dashboard.process.pid, dashboard.port, b'/api/v1/overview')
         dashboard.close()
         assert held

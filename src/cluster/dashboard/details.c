@@ -1,11 +1,13 @@
 #include "cluster/dashboard/details.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/text.h"
 #include "cluster/dashboard/viewer.h"
+#include "cluster/why.h"
 
 /* ---- pieces: what the node's page says, without what a viewer is not shown ---- */
 
@@ -333,6 +335,197 @@ json_t *dashboard_pod(
         json_decref(shares);
         json_decref(events);
         return ret;
+}
+
+void dashboard_add_why(
+        json_t *ret, const struct cluster_view *view, const struct dashboard_scope *scope, const json_t *object)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct why_input input = {.pod = object, .view = view};
+        const struct why_group *groups;
+        json_t *nodes = json_array();
+        struct why why;
+        size_t n_groups;
+
+        why_explain(&why, &arena, &input);
+        n_groups = scope->sees_all ? why_groups(&why, &arena, &groups) : 0; /* reasons name others' pods */
+        for (size_t i = 0; i < n_groups; i++)
+                json_array_append_new(
+                        nodes, json_pack("{s:s, s:s}", "names", groups[i].names, "reason", groups[i].reason));
+        json_object_set_new(
+                ret, "why", json_pack("{s:s, s:s*, s:o}", "sentence", why.sentence, "todo", why.todo, "nodes", nodes));
+}
+
+/* ---- all pods, and their namespaces ---- */
+
+struct held {
+        const struct cluster_node *node;
+        struct cluster_place at;
+};
+
+/* The sum over the pods of a namespace. |granted| and so on are NaN as long as nothing is known of them. */
+struct namespace_sum {
+        const char *name;
+        size_t pods;
+        size_t waiting;
+        double granted;
+        double used;
+        double sm;
+        bool is_busy; /* one of its shares does something, or it is not known whether it does */
+        double idle_since;
+};
+
+static int compare_pod_shares(const void *a, const void *b)
+{
+        const struct report_share *x = ((const struct held *)a)->at.share;
+        const struct report_share *y = ((const struct held *)b)->at.share;
+        const int order = strcmp(x->pod_namespace, y->pod_namespace);
+
+        return order ? order : strcmp(x->pod, y->pod);
+}
+
+/* Finds the shares on all nodes whose pod the viewer may know, in the order of compare_pod_shares(). */
+static size_t find_pod_shares(const struct cluster_view *view, const struct dashboard_scope *scope, struct arena *arena,
+        const struct held **ret)
+{
+        struct held *list = NULL;
+        size_t count = 0;
+
+        for (int is_counted = 0; is_counted < 2; is_counted++) {
+                list = is_counted ? ARENA_ARRAY(arena, struct held, count + 1) : NULL;
+                count = 0;
+                for (size_t i = 0; i < view->n_nodes; i++)
+                        for (struct cluster_place at = {0}; cluster_next_share(view->nodes[i]->page, &at);) {
+                                if (!at.share->pod_namespace || !at.share->pod ||
+                                        !dashboard_scope_sees(scope, at.share->pod_namespace))
+                                        continue;
+                                if (list)
+                                        list[count] = (struct held){view->nodes[i], at};
+                                count++;
+                        }
+        }
+        if (list)
+                qsort(list, count, sizeof(*list), compare_pod_shares);
+        *ret = list;
+        return count;
+}
+
+static double granted_memory(const struct held *held)
+{
+        const struct report_share *share = held->at.share;
+        const struct report_unit *unit = held->at.unit;
+
+        return share->memory_limit > 0 ? share->memory_limit : unit->memory * share->replicas / unit->replicas;
+}
+
+static bool is_idle(const struct report_share *share)
+{
+        return !isnan(share->idle_since) || (share->memory_used <= 0 && share->seconds <= 0);
+}
+
+static void add_known(double *sum, double value)
+{
+        if (!isnan(value))
+                *sum = (isnan(*sum) ? 0 : *sum) + value;
+}
+
+static void put_use(json_t *object, double granted, double used, double sm, bool is_idle, double idle_since)
+{
+        dashboard_put_count(object, "granted", granted);
+        dashboard_put_count(object, "used", used);
+        if (!isnan(sm))
+                json_object_set_new(object, "sm", json_real(sm));
+        dashboard_put_flag(object, "isIdle", is_idle);
+        dashboard_put_count(object, "idleSince", idle_since);
+}
+
+static json_t *write_held(const struct held *held)
+{
+        const struct report_share *share = held->at.share;
+        const struct report_unit *unit = held->at.unit;
+        json_t *object = json_pack("{s:s, s:s, s:s*, s:s, s:s*, s:s*, s:s*}", "namespace", share->pod_namespace, "pod",
+                share->pod, "container", share->container, "node", held->node->name, "gpu", held->at.gpu->uuid, "unit",
+                unit->uuid, "index", unit->index);
+
+        dashboard_put_count(object, "replicas", share->replicas);
+        dashboard_put_count(object, "of", unit->replicas);
+        put_use(object, granted_memory(held), share->memory_used, share->sm, is_idle(share), share->idle_since);
+        return object;
+}
+
+static void add_to_namespace(struct namespace_sum *sum, const struct held *held)
+{
+        const struct report_share *share = held->at.share;
+
+        add_known(&sum->granted, granted_memory(held));
+        add_known(&sum->used, share->memory_used);
+        add_known(&sum->sm, share->sm);
+        sum->is_busy |= !is_idle(share);
+        if (!isnan(share->idle_since) && !(share->idle_since <= sum->idle_since)) /* either may be missing */
+                sum->idle_since = share->idle_since;
+}
+
+static void write_namespace(json_t *list, const struct namespace_sum *sum)
+{
+        json_t *object = json_pack("{s:s, s:I, s:I}", "name", sum->name, "pods", (json_int_t)sum->pods, "waiting",
+                (json_int_t)sum->waiting);
+        const bool is_idle = sum->pods > 0 && !sum->is_busy;
+
+        put_use(object, sum->granted, sum->used, sum->sm, is_idle, is_idle ? sum->idle_since : NAN);
+        json_array_append_new(list, object);
+}
+
+/* The next name in order, of the shares from |*held| on and the pods that wait from |*waiting| on; NULL: none is left. */
+static const char *next_namespace(
+        const struct cluster_view *view, const struct held *list, size_t count, size_t held, size_t waiting)
+{
+        const char *a = held < count ? list[held].at.share->pod_namespace : NULL;
+        const char *b = waiting < view->n_pods ? view->pods[waiting]->namespace : NULL;
+
+        return !a || (b && strcmp(b, a) < 0) ? b : a;
+}
+
+static json_t *write_namespaces(
+        const struct cluster_view *view, const struct dashboard_scope *scope, const struct held *list, size_t count)
+{
+        json_t *namespaces = json_array();
+        const char *name;
+
+        for (size_t held = 0, waiting = 0; (name = next_namespace(view, list, count, held, waiting));) {
+                struct namespace_sum sum = {.name = name, .granted = NAN, .used = NAN, .sm = NAN, .idle_since = NAN};
+                const size_t first = held;
+
+                for (; held < count && strcmp(list[held].at.share->pod_namespace, name) == 0; held++) {
+                        sum.pods +=
+                                held == first || strcmp(list[held].at.share->pod, list[held - 1].at.share->pod) != 0;
+                        add_to_namespace(&sum, &list[held]);
+                }
+                for (; waiting < view->n_pods && strcmp(view->pods[waiting]->namespace, name) == 0; waiting++)
+                        sum.waiting++;
+                for (size_t i = 0; i < view->n_more; i++)
+                        sum.waiting += strcmp(view->more[i].namespace, name) == 0 ? view->more[i].count : 0;
+                if (dashboard_scope_sees(scope, name))
+                        write_namespace(namespaces, &sum);
+        }
+        return namespaces;
+}
+
+json_t *dashboard_pods(const struct cluster_view *view, const struct dashboard_scope *scope, const char *namespace)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        json_t *pods = json_array();
+        const struct held *list;
+        const size_t count = find_pod_shares(view, scope, &arena, &list);
+        size_t wanted = 0;
+
+        for (size_t i = 0; i < count; i++) {
+                if (namespace && strcmp(list[i].at.share->pod_namespace, namespace) != 0)
+                        continue;
+                if (wanted++ < DASHBOARD_PODS_MAX)
+                        json_array_append_new(pods, write_held(&list[i]));
+        }
+        return json_pack("{s:o, s:o, s:b}", "namespaces", write_namespaces(view, scope, list, count), "pods", pods,
+                "isCut", wanted > DASHBOARD_PODS_MAX);
 }
 
 /* ---- what happened ---- */

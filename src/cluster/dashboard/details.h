@@ -10,6 +10,13 @@
  *     GET /api/v1/gpus/UUID            {"node", "state", "reason", "pageTime", "gpu": GPU, "events": [EVENT]}; also by the UUID of a MIG device
  *     GET /api/v1/pods/NAMESPACE/NAME  {"namespace", "name", "shares": [{"node", "gpu", "model", "unit": UNIT without shares, "share":
  *                                       SHARE}], "waiting": WAITING, "events": [EVENT]}
+ *                                       and of one that waits, where its object could be read, "why": {"sentence", "todo", "nodes":
+ *                                       [{"names", "reason"}], for those who see all}
+ *     GET /api/v1/pods?namespace=NAME  {"namespaces": [{"name", "pods", "waiting", "granted", "used", "sm", "isIdle", "idleSince"}],
+ *                                       "pods": [{"namespace", "pod", "container", "node", "gpu", "unit", "index", "replicas", "of",
+ *                                       "granted", "used", "sm", "isIdle", "idleSince"}], "isCut": true}: of all namespaces, and
+ *                                       the shares of one, or of all; "granted" and "used" are bytes. A share is idle if its SMs
+ *                                       do nothing, or if it has no process; a namespace, if all of its shares are
  *     GET /api/v1/events               {"events": [EVENT], "waiting": [WAITING], "leftOut": {NAMESPACE: pods that
  *                                       wait and are not in the list}, "isCut": true}; the newest first
  *
@@ -32,6 +39,7 @@
 #include "cluster/dashboard/viewer.h"
 
 #define DASHBOARD_EVENTS_MAX ((size_t)500)
+#define DASHBOARD_PODS_MAX ((size_t)1000)   /* lines; of more the first by namespace and pod */
 #define DASHBOARD_WAITING_MAX ((size_t)500) /* of more pods, an equal part of each namespace's is written */
 
 /* Each returns a new reference, or NULL if it does not exist or the viewer may not know it. */
@@ -43,4 +51,9 @@ json_t *dashboard_pod(
 const struct cluster_node *dashboard_node_of_gpu(const struct cluster_view *view, const char *uuid);
 const struct cluster_node *dashboard_node_of_pod(
         const struct cluster_view *view, const char *namespace, const char *name);
+/* Adds to the answer of dashboard_pod() why the pod waits. |object|: the Pod. */
+void dashboard_add_why(
+        json_t *ret, const struct cluster_view *view, const struct dashboard_scope *scope, const json_t *object);
+/* |namespace| NULL: the shares of all. */
+json_t *dashboard_pods(const struct cluster_view *view, const struct dashboard_scope *scope, const char *namespace);
 json_t *dashboard_events(const struct cluster_view *view, const struct dashboard_scope *scope);

@@ -5,6 +5,8 @@
  *                             └──sees all─────────────────────────┼──a history is wanted──► its agent ──► answered
  *                                                                 └──────────────────────────────────────►
  *
+ * A pod that waits is read before that, since why it does depends on its labels, tolerations and affinity.
+ *
  * For the page of a GPU or a pod the node's agent is asked for the last hour: the cluster's view has no histories,
  * which would be most of its memory. When the request is gone, the question that the visit waits for is cancelled.
  */
@@ -23,6 +25,8 @@
 #include "cluster/dashboard/overview.h"
 #include "cluster/dashboard/search.h"
 #include "net/http/server.h"
+#include "net/kube/list.h"
+#include "net/kube/object.h"
 
 #define API "/api/v1/"
 #define VISIT_NAMESPACES ((size_t)KUBE_ACCESS_WISHES) /* in which a viewer's rights are asked for; more are hidden */
@@ -32,8 +36,23 @@ struct dashboard {
         struct dashboard_options options;
         struct dashboard_overview *overview;
         struct http_server *server;
-        char tag[32]; /* ETag of the page's files */
+        char tag[32];                      /* ETag of the page's files */
+        char secret[DASHBOARD_SECRET + 2]; /* "/0123…": every path begins with it; "": none has to */
 };
+
+/* The path behind the secret part; NULL: it has another one. How long the comparison takes does not depend on where they differ. */
+static const char *server_path(const struct dashboard *dashboard, const struct http_request *request)
+{
+        const size_t length = strlen(dashboard->secret);
+        const char *path = http_request_path(request);
+        unsigned char differs = 0;
+
+        if (strnlen(path, length) < length)
+                return NULL;
+        for (size_t i = 0; i < length; i++)
+                differs |= (unsigned char)(path[i] ^ dashboard->secret[i]);
+        return differs ? NULL : path + length;
+}
 
 /* ---- the files of the page ---- */
 
@@ -146,11 +165,9 @@ static void answer_found(struct http_request *request, json_t *json, const char 
                 server_answer_error(request, 404, else_error);
 }
 
-/* The name behind |kind|, such as "gpus/", in the path; NULL: the path is of another kind. */
-static const char *path_behind(const struct http_request *request, const char *kind)
+/* The name behind |kind|, such as "gpus/", in |path|, which is what follows API; NULL: it is of another kind. */
+static const char *path_behind(const char *path, const char *kind)
 {
-        const char *path = http_request_path(request) + strlen(API);
-
         return text_starts_with(path, kind) ? path + strlen(kind) : NULL;
 }
 
@@ -163,10 +180,10 @@ static char *first_part(const char *path)
 }
 
 /* The node whose agent knows the history that the page of a GPU or a pod shows. */
-static const struct cluster_node *find_node(const struct http_request *request, const struct cluster_view *view)
+static const struct cluster_node *find_node(const char *path, const struct cluster_view *view)
 {
-        const char *gpu = path_behind(request, "gpus/");
-        const char *pod = path_behind(request, "pods/");
+        const char *gpu = path_behind(path, "gpus/");
+        const char *pod = path_behind(path, "pods/");
         _free_ char *namespace = first_part(pod);
 
         if (gpu)
@@ -174,20 +191,33 @@ static const struct cluster_node *find_node(const struct http_request *request, 
         return namespace ? dashboard_node_of_pod(view, namespace, pod + strlen(namespace) + 1) : NULL;
 }
 
-static void answer_api(struct dashboard *dashboard, struct http_request *request, const struct cluster_view *view,
-        const struct dashboard_scope *scope)
+/* |object|: the Pod that is asked for; NULL: it has not been read. */
+static json_t *find_pod(
+        const struct cluster_view *view, const struct dashboard_scope *scope, const char *pod, const json_t *object)
 {
-        const char *path = http_request_path(request) + strlen(API);
-        const char *query = http_request_argument(request, "q");
-        const char *node = path_behind(request, "nodes/");
-        const char *gpu = path_behind(request, "gpus/");
-        const char *pod = path_behind(request, "pods/");
         _free_ char *namespace = first_part(pod);
+        json_t *json = namespace ? dashboard_pod(view, scope, namespace, pod + strlen(namespace) + 1) : NULL;
+
+        if (json && object)
+                dashboard_add_why(json, view, scope, object);
+        return json;
+}
+
+static void answer_api(struct dashboard *dashboard, struct http_request *request, const struct cluster_view *view,
+        const struct dashboard_scope *scope, const json_t *object)
+{
+        const char *path = server_path(dashboard, request) + strlen(API);
+        const char *query = http_request_argument(request, "q");
+        const char *node = path_behind(path, "nodes/");
+        const char *gpu = path_behind(path, "gpus/");
+        const char *pod = path_behind(path, "pods/");
 
         if (strcmp(path, "overview") == 0)
                 answer_text(request, 200,
                         dashboard_overview_write(dashboard->overview, view, scope,
                                 http_request_argument(request, "since"), (int64_t)time(NULL)));
+        else if (strcmp(path, "pods") == 0)
+                answer_json(request, 200, dashboard_pods(view, scope, http_request_argument(request, "namespace")));
         else if (strcmp(path, "events") == 0)
                 answer_json(request, 200, dashboard_events(view, scope));
         else if (strcmp(path, "search") == 0)
@@ -198,11 +228,10 @@ static void answer_api(struct dashboard *dashboard, struct http_request *request
                 answer_found(request, dashboard_gpu(view, scope, gpu),
                         "no such GPU or MIG device, or its node's agent has not answered yet");
         else if (pod)
-                answer_found(request,
-                        namespace ? dashboard_pod(view, scope, namespace, pod + strlen(namespace) + 1) : NULL,
+                answer_found(request, find_pod(view, scope, pod, object),
                         "no pod of that name has a share of a GPU or waits for one, or you may not see it");
         else
-                server_answer_error(request, 404, "there are overview, nodes/, gpus/, pods/, events and search");
+                server_answer_error(request, 404, "there are overview, nodes/, gpus/, pods, pods/, events and search");
 }
 
 /* ---- a visit ---- */
@@ -218,12 +247,14 @@ struct visit {
         size_t n_namespaces;
         struct dashboard_scope scope;
         const char *node; /* whose agent is asked */
+        json_t *pod;      /* that waits, and is asked for */
 };
 
 static void visit_free(struct visit *visit)
 {
         kube_access_cancel(visit->question);
         kube_call_cancel(visit->call);
+        json_decref(visit->pod);
         arena_done(&visit->arena);
         free(visit);
 }
@@ -241,7 +272,7 @@ static void visit_refuse(struct visit *visit, unsigned int status, const char *t
 
 static void visit_answer(struct visit *visit, const struct cluster_view *view)
 {
-        answer_api(visit->dashboard, visit->request, view, &visit->scope);
+        answer_api(visit->dashboard, visit->request, view, &visit->scope, visit->pod);
         visit_free(visit);
 }
 
@@ -284,7 +315,7 @@ static void visit_on_agent_answer(const struct kube_answer *answer, void *data)
 static void find_history(struct visit *visit)
 {
         const struct cluster_view *view = cluster_view(visit->dashboard->options.cluster);
-        const struct cluster_node *node = find_node(visit->request, view);
+        const struct cluster_node *node = find_node(server_path(visit->dashboard, visit->request) + strlen(API), view);
         _free_ char *path = node && node->state == CLUSTER_AGENT_ANSWERS ? cluster_agent_path(node, "/node") : NULL;
 
         if (!path) {
@@ -298,6 +329,49 @@ static void find_history(struct visit *visit)
                                                                                  .is_text = true,
                                                                                  .timeout_ms = VISIT_AGENT_MS,
                                                                                  .done = visit_on_agent_answer,
+                                                                                 .data = visit});
+}
+
+/* ---- a visit: the pod that waits, of which the view has no more than what the scheduler says ---- */
+
+/* Without an answer the page does not say why. */
+static void visit_on_pod(const struct kube_answer *answer, void *data)
+{
+        struct visit *visit = data;
+        json_t *items = answer->error ? NULL : json_object_get(answer->object, "items");
+
+        visit->call = NULL;
+        visit->pod = json_incref(json_array_get(items, 0));
+        find_history(visit);
+}
+
+static bool is_waiting(const struct visit *visit, const char *namespace, const char *name)
+{
+        return dashboard_scope_sees(&visit->scope, namespace) &&
+               cluster_find_pod(cluster_view(visit->dashboard->options.cluster), namespace, name);
+}
+
+/* It is listed by its name: the dashboard's account has no right to get a pod. */
+static void visit_read_pod(struct visit *visit)
+{
+        const char *pod = path_behind(server_path(visit->dashboard, visit->request) + strlen(API), "pods/");
+        _cleanup_(strbuf_done) struct strbuf query = STRBUF_INIT;
+        _free_ char *namespace = first_part(pod);
+        const char *name = namespace ? pod + strlen(namespace) + 1 : "";
+        _free_ char *selector = xasprintf("metadata.name=%s", name);
+        _free_ char *path = NULL;
+
+        if (!namespace || !is_waiting(visit, namespace, name)) {
+                find_history(visit);
+                return;
+        }
+        path = object_collection("/api/v1", namespace, "pods");
+        kube_list_select(&query, selector, NULL);
+        visit->call = kube_client_send(visit->dashboard->options.client, &(struct kube_request){.method = KUBE_GET,
+                                                                                 .path = path,
+                                                                                 .query = query.data,
+                                                                                 .timeout_ms = VISIT_AGENT_MS,
+                                                                                 .done = visit_on_pod,
                                                                                  .data = visit});
 }
 
@@ -332,7 +406,7 @@ static void on_namespaces_reviewed(const struct kube_verdict *verdict, void *dat
         for (size_t i = 0; i < visit->n_namespaces; i++)
                 if (verdict->allowed[i])
                         visit->namespaces[visit->scope.n_namespaces++] = visit->namespaces[i];
-        find_history(visit);
+        visit_read_pod(visit);
 }
 
 /* The namespaces of all shares and waiting pods; |ret| NULL: only how many there are. */
@@ -394,7 +468,7 @@ static void on_viewer_reviewed(const struct kube_verdict *verdict, void *data)
         http_request_trust(visit->request);
         if (verdict->allowed[1]) {
                 visit->scope.sees_all = true;
-                find_history(visit);
+                visit_read_pod(visit);
         } else {
                 ask_for_namespaces(visit);
         }
@@ -425,17 +499,24 @@ static void visit_begin(struct dashboard *dashboard, struct http_request *reques
                 ask_for_viewer(visit);
         } else {
                 visit->scope.sees_all = true;
-                find_history(visit);
+                visit_read_pod(visit);
         }
 }
 
 /* ---- who asks ---- */
 
-/* Browsers say whose page asks: one of this port, or none where a person has typed the address. */
+/*
+ * Browsers say whose page asks: one of this port, or none where a person has typed the address. Older ones say it of
+ * questions to other sites only, by Origin.
+ */
 static bool is_of_another_site(const struct http_request *request)
 {
         const char *site = http_request_header(request, "Sec-Fetch-Site");
+        const char *origin = http_request_header(request, "Origin");
+        const char *host = origin ? strstr(origin, "://") : NULL;
 
+        if (origin && !(host && text_is_same(host + strlen("://"), http_request_header(request, "Host"))))
+                return true;
         return site && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0;
 }
 
@@ -464,10 +545,13 @@ static void server_answer_health(struct dashboard *dashboard, struct http_reques
 static void on_dashboard_request(struct http_request *request, void *data)
 {
         struct dashboard *dashboard = data;
-        const char *path = http_request_path(request);
-        const struct embedded_file *file = *path == '/' ? dashboard_page_find(path + 1) : NULL;
+        const char *path = server_path(dashboard, request);
+        const struct embedded_file *file = path && *path == '/' ? dashboard_page_find(path + 1) : NULL;
 
-        if (strcmp(path, "/livez") == 0)
+        if (!path)
+                server_answer_error(request, 404,
+                        "the address has a secret part: open the one that 'warpshare dashboard' has printed");
+        else if (strcmp(path, "/livez") == 0)
                 http_request_answer_plain(request, 200, "ok\n");
         else if (strcmp(path, "/healthz") == 0)
                 server_answer_health(dashboard, request);
@@ -499,6 +583,8 @@ int dashboard_new(struct dashboard **ret, const struct dashboard_options *option
         };
 
         dashboard->options = *options;
+        if (options->secret)
+                snprintf(dashboard->secret, sizeof(dashboard->secret), "/%s", options->secret);
         snprintf(dashboard->tag, sizeof(dashboard->tag), "\"%016" PRIx64 "\"", options->boot);
         if (http_server_new(&dashboard->server, &server, err) < 0) {
                 free(dashboard);

@@ -9,7 +9,10 @@
  * Who is let in: with DASHBOARD_TOKEN each request to /api has a bearer token of the cluster. Its user has to be
  * allowed to list nodes; the namespaces in which it may list pods decide what it sees of shares (viewer.h). With
  * DASHBOARD_PROXY everybody who reaches the port sees all: a proxy in front has to admit only the right viewers, and
- * the port must not be reachable past it.
+ * the port must not be reachable past it. With DASHBOARD_OWN all of these addresses, probes included, begin with a part
+ * that is secret, /0123…/api/v1/…, and who knows it sees all that |client| may see: other users of this machine reach
+ * the port of a loopback address, too, and guess no part of 128 bits. The page's own addresses are relative, so it
+ * knows nothing of that.
  *
  * It uses no cookie, nor anything else that a browser would send on its own, so that no other site can use a viewer's
  * rights. Even so a request is refused if the browser marks it as another site's, or if its host is not one of the
@@ -26,7 +29,9 @@
 #include "cluster/dashboard/hosts.h"
 #include "net/kube/access.h"
 
-enum dashboard_access { DASHBOARD_TOKEN, DASHBOARD_PROXY };
+enum dashboard_access { DASHBOARD_TOKEN, DASHBOARD_PROXY, DASHBOARD_OWN };
+
+#define DASHBOARD_SECRET 32U /* characters */
 
 #define DASHBOARD_CONNECTIONS 64U            /* at a time; all may be a proxy's */
 #define DASHBOARD_MEMORY ((size_t)32 * 1024) /* of a request's head: tokens have some KiB */
@@ -40,7 +45,8 @@ struct dashboard_options {
         struct dashboard_hosts hosts; /* its names are borrowed */
         struct cluster *cluster;      /* borrowed, like |client| */
         struct kube_client *client;   /* of |cluster| */
-        struct kube_access *rights;   /* NULL with DASHBOARD_PROXY */
+        struct kube_access *rights;   /* of DASHBOARD_TOKEN; else NULL */
+        const char *secret;           /* of DASHBOARD_OWN, DASHBOARD_SECRET characters, copied; else NULL */
         uint64_t boot;                /* overview.h */
 };
 

@@ -6,7 +6,9 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -442,6 +444,19 @@ bool command_wants_colours(void)
         const char *no = getenv("NO_COLOR");
 
         return isatty(STDOUT_FILENO) && !(no && *no);
+}
+
+#define COLUMNS_MAX 10000U
+
+unsigned int command_width(void)
+{
+        struct winsize size = {0};
+        const char *columns = getenv("COLUMNS");
+        uint64_t width = 0;
+
+        if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
+                return size.ws_col;
+        return columns && text_to_uint(columns, COLUMNS_MAX, &width) ? (unsigned int)width : 0;
 }
 
 void command_print_json(json_t *json, size_t flags)

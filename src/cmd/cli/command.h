@@ -115,6 +115,9 @@ void command_warn(const char *text, void *data);
 /* Standard output is a terminal, and the environment has no NO_COLOR. */
 bool command_wants_colours(void);
 
+/* The columns of the terminal that is standard output; without one COLUMNS counts; 0: lines have no bound. */
+unsigned int command_width(void);
+
 /* Prints and releases |json|; |flags| are those of json_dumps(). */
 void command_print_json(json_t *json, size_t flags);
 

@@ -217,15 +217,22 @@ static const char *speaker(const struct why *why)
                                            : "last warning";
 }
 
-static void print_why(const struct why *why, bool is_long)
+#define MOST_GROUPS 20U /* of nodes, that are printed */
+
+static void print_why(const struct why *why, struct arena *arena, bool is_long)
 {
+        const struct why_group *groups;
+        const size_t n_groups = why_groups(why, arena, &groups);
+
         printf("%s\n", why->sentence);
         if (!is_long)
                 return;
         if (why->todo)
                 printf("  do: %s\n", why->todo);
-        for (size_t i = 0; i < why->n_nodes; i++)
-                printf("  %s: %s\n", why->nodes[i].name, why->nodes[i].reason);
+        for (size_t i = 0; i < MIN(n_groups, (size_t)MOST_GROUPS); i++)
+                printf("  %s: %s\n", groups[i].names, groups[i].reason);
+        if (n_groups > MOST_GROUPS)
+                printf("  and %zu more reasons of other nodes: -o json has them all\n", n_groups - MOST_GROUPS);
         if (why->said)
                 printf("  %s: %s\n", speaker(why), why->said);
 }
@@ -273,7 +280,7 @@ static void explain_pod(const struct asked *asked, const json_t *pod, bool is_lo
         if (asked->is_json)
                 json_array_append_new(all, why_json(pod, &why));
         else
-                print_why(&why, is_long);
+                print_why(&why, asked->arena, is_long);
         json_decref(events);
         json_decref(claims);
 }
@@ -393,10 +400,7 @@ static int kubectl_examine(struct session *session, const char *name, bool is_ta
         struct checkup_input input = {.now = (int64_t)time(NULL)};
         _free_ char *health = node ? doctor_ask_health(session, node, &input.health_status) : NULL;
         json_t *events = node ? session_events(session, "Node", NULL, name) : NULL;
-        const bool has_colours = command_wants_colours();
-        const json_t *finding;
         json_t *findings;
-        size_t i;
         int status;
 
         input.view = cluster_view(session->cluster); /* after the last question: they turn the loop */
@@ -408,8 +412,7 @@ static int kubectl_examine(struct session *session, const char *name, bool is_ta
         input.health = health;
         input.events = events;
         findings = checkup_make(&input);
-        json_array_foreach(findings, i, finding) if (is_table) findings_print(finding, has_colours);
-        findings_print_end(findings, is_table);
+        findings_print(findings, is_table);
         status = findings_count(findings, "wrong") ? EXIT_FAILED : 0;
         json_decref(findings);
         json_decref(events);
@@ -463,6 +466,7 @@ static const char help[] =
         "       kubectl warpshare nodes [NODE...]     the nodes, their GPUs and agents\n"
         "       kubectl warpshare why [POD]           why a pod waits, or was refused, in a sentence\n"
         "       kubectl warpshare doctor NODE         what is wrong on a node, as far as it can be seen from here\n"
+        "       kubectl warpshare dashboard           all of it as a page in your browser, as long as this runs\n"
         "\n"
         "Who shares which GPU of the cluster. It asks the agents of the nodes through the API server, with your rights\n"
         "and your kubeconfig, and changes nothing. Put 'kubectl-warpshare', a link to 'warpshare', into your PATH, and\n"
@@ -474,7 +478,7 @@ static const char help[] =
         "\n";
 
 static const struct command *const below[] = {
-        &kubectl_doctor, &kubectl_nodes, &kubectl_shares, &kubectl_top, &kubectl_why, NULL};
+        &command_kubectl_dashboard, &kubectl_doctor, &kubectl_nodes, &kubectl_shares, &kubectl_top, &kubectl_why, NULL};
 
 const struct command command_kubectl = {
         .name = "kubectl-warpshare",

@@ -16,23 +16,24 @@
 #define EVENTS_LIMIT 500 /* an object has a few; kubelet and scheduler count repetitions up */
 #define MOST_SILENT 5U   /* agents that are named, of those that do not answer */
 
-static int session_find_credentials(struct kube_credentials *ret, const struct command_call *call, struct error *err)
+int session_find_credentials(
+        struct kube_credentials *ret, const struct command_call *call, size_t first, struct error *err)
 {
-        const char *const *values = call->values;
+        const char *const *values = call->values + first;
         const struct user_choice choice = {
-                .kubeconfig = values[FLAG_KUBECONFIG],
-                .context = values[FLAG_CONTEXT],
-                .cluster = values[FLAG_CLUSTER],
-                .user = values[FLAG_USER],
-                .server = values[FLAG_SERVER],
-                .token = values[FLAG_TOKEN],
-                .authority = values[FLAG_AUTHORITY],
-                .certificate = values[FLAG_CERTIFICATE],
-                .key = values[FLAG_KEY],
-                .server_name = values[FLAG_SERVER_NAME],
-                .insecure = command_is_set(call, FLAG_INSECURE),
-                .as = values[FLAG_AS],
-                .as_groups = values[FLAG_AS_GROUP],
+                .kubeconfig = values[CONNECT_KUBECONFIG],
+                .context = values[CONNECT_CONTEXT],
+                .cluster = values[CONNECT_CLUSTER],
+                .user = values[CONNECT_USER],
+                .server = values[CONNECT_SERVER],
+                .token = values[CONNECT_TOKEN],
+                .authority = values[CONNECT_AUTHORITY],
+                .certificate = values[CONNECT_CERTIFICATE],
+                .key = values[CONNECT_KEY],
+                .server_name = values[CONNECT_SERVER_NAME],
+                .insecure = command_is_set(call, first + CONNECT_INSECURE),
+                .as = values[CONNECT_AS],
+                .as_groups = values[CONNECT_AS_GROUP],
         };
 
         return user_credentials_find(ret, &choice, getenv("HOME"), getenv("KUBECONFIG"), err);
@@ -63,7 +64,7 @@ int session_open(struct session *session, const struct command_call *call, struc
         log_setup(LOG_ERROR, LOG_TEXT);
         if (read_timeout(values[FLAG_TIMEOUT], &session->timeout_ms, err) < 0)
                 return COMMAND_REFUSED;
-        if (session_find_credentials(&credentials, call, err) < 0)
+        if (session_find_credentials(&credentials, call, FLAG_CONNECT, err) < 0)
                 return COMMAND_FAILED;
         loop_init(&session->loop);
         uv_timer_init(&session->loop, &session->deadline);

@@ -8,26 +8,64 @@
 #include "cluster/cluster.h"
 #include "net/kube/client.h"
 
-/* The flags that come first in each command's table, by position of the values. */
+/* kubectl's flags that say where the cluster is and whose rights count, by position behind a command's first of them. */
+enum {
+        CONNECT_KUBECONFIG,
+        CONNECT_CONTEXT,
+        CONNECT_CLUSTER,
+        CONNECT_USER,
+        CONNECT_SERVER,
+        CONNECT_TOKEN,
+        CONNECT_AUTHORITY,
+        CONNECT_CERTIFICATE,
+        CONNECT_KEY,
+        CONNECT_SERVER_NAME,
+        CONNECT_INSECURE,
+        CONNECT_AS,
+        CONNECT_AS_GROUP,
+        CONNECT_FLAGS, /* how many there are */
+};
+
+#define CONNECT_ROWS(first)                                                                                            \
+        [(first) + CONNECT_KUBECONFIG] =                                                                               \
+                COMMAND_TEXT("kubeconfig", "", "PATH", "instead of KUBECONFIG and ~/.kube/config"),                    \
+        [(first) + CONNECT_CONTEXT] =                                                                                  \
+                COMMAND_TEXT("context", "", "NAME", "of the kubeconfig, instead of the current one"),                  \
+        [(first) + CONNECT_CLUSTER] =                                                                                  \
+                COMMAND_TEXT("cluster", "", "NAME", "of the kubeconfig, instead of the context's"),                    \
+        [(first) + CONNECT_USER] = COMMAND_TEXT("user", "", "NAME", "of the kubeconfig, instead of the context's"),    \
+        [(first) + CONNECT_SERVER] = COMMAND_TEXT("server", "", "URL", "of the API server", .aliases = {"s"}),         \
+        [(first) + CONNECT_TOKEN] = COMMAND_TEXT("token", "", "TEXT", "for the API server"),                           \
+        [(first) + CONNECT_AUTHORITY] =                                                                                \
+                COMMAND_TEXT("certificate-authority", "", "PATH", "that signed the API server's certificate"),         \
+        [(first) + CONNECT_CERTIFICATE] = COMMAND_TEXT("client-certificate", "", "PATH", "for the API server"),        \
+        [(first) + CONNECT_KEY] = COMMAND_TEXT("client-key", "", "PATH", "of the client certificate"),                 \
+        [(first) + CONNECT_SERVER_NAME] =                                                                              \
+                COMMAND_TEXT("tls-server-name", "", "NAME", "that the server's certificate must have"),                \
+        [(first) + CONNECT_INSECURE] =                                                                                 \
+                COMMAND_FLAG("insecure-skip-tls-verify", "trust any server: whoever is in between reads the token"),   \
+        [(first) + CONNECT_AS] = COMMAND_TEXT("as", "", "NAME", "act as this user, if you may impersonate"),           \
+        [(first) + CONNECT_AS_GROUP] = {.flag = "as-group",                                                            \
+                .type = OPTION_WORDS,                                                                                  \
+                .fallback = "",                                                                                        \
+                .argument = "NAME",                                                                                    \
+                .help = "and as a member of this group; may be repeated"}
+
+/*
+ * Finds what these flags say, or else the environment. |first|: the position of the first one in the command's table. Else
+ * COMMAND_FAILED.
+ */
+int session_find_credentials(struct kube_credentials *ret, const struct command_call *call, size_t first,
+        struct error *err) MUST_USE;
+
+/* The flags that come first in the table of a command that looks once, by position of the values. */
 enum {
         FLAG_NAMESPACE,
         FLAG_ALL_NAMESPACES,
         FLAG_OUTPUT,
         FLAG_NO_HEADERS,
-        FLAG_KUBECONFIG,
-        FLAG_CONTEXT,
-        FLAG_CLUSTER,
-        FLAG_USER,
-        FLAG_SERVER,
-        FLAG_TOKEN,
-        FLAG_AUTHORITY,
-        FLAG_CERTIFICATE,
-        FLAG_KEY,
-        FLAG_SERVER_NAME,
-        FLAG_INSECURE,
-        FLAG_AS,
-        FLAG_AS_GROUP,
-        FLAG_TIMEOUT,
+        FLAG_CONNECT,
+        FLAG_TIMEOUT = FLAG_CONNECT + CONNECT_FLAGS,
         FLAG_AGENTS,
         FLAG_AGENT_NAMESPACE,
         SESSION_FLAGS, /* a command's own follow */
@@ -40,26 +78,7 @@ enum {
         [FLAG_ALL_NAMESPACES] = COMMAND_FLAG("all-namespaces", "pods of every namespace", .aliases = {"A"}),           \
         [FLAG_OUTPUT] = COMMAND_CHOICE("output", outputs, "table",                                                     \
                 "table or wide for people, " for_programs " for programs", .aliases = {"o"}),                          \
-        [FLAG_NO_HEADERS] = COMMAND_FLAG("no-headers", "a table without its first line"),                              \
-        [FLAG_KUBECONFIG] = COMMAND_TEXT("kubeconfig", "", "PATH", "instead of KUBECONFIG and ~/.kube/config"),        \
-        [FLAG_CONTEXT] = COMMAND_TEXT("context", "", "NAME", "of the kubeconfig, instead of the current one"),         \
-        [FLAG_CLUSTER] = COMMAND_TEXT("cluster", "", "NAME", "of the kubeconfig, instead of the context's"),           \
-        [FLAG_USER] = COMMAND_TEXT("user", "", "NAME", "of the kubeconfig, instead of the context's"),                 \
-        [FLAG_SERVER] = COMMAND_TEXT("server", "", "URL", "of the API server", .aliases = {"s"}),                      \
-        [FLAG_TOKEN] = COMMAND_TEXT("token", "", "TEXT", "for the API server"),                                        \
-        [FLAG_AUTHORITY] =                                                                                             \
-                COMMAND_TEXT("certificate-authority", "", "PATH", "that signed the API server's certificate"),         \
-        [FLAG_CERTIFICATE] = COMMAND_TEXT("client-certificate", "", "PATH", "for the API server"),                     \
-        [FLAG_KEY] = COMMAND_TEXT("client-key", "", "PATH", "of the client certificate"),                              \
-        [FLAG_SERVER_NAME] = COMMAND_TEXT("tls-server-name", "", "NAME", "that the server's certificate must have"),   \
-        [FLAG_INSECURE] =                                                                                              \
-                COMMAND_FLAG("insecure-skip-tls-verify", "trust any server: whoever is in between reads the token"),   \
-        [FLAG_AS] = COMMAND_TEXT("as", "", "NAME", "act as this user, if you may impersonate"),                        \
-        [FLAG_AS_GROUP] = {.flag = "as-group",                                                                         \
-                .type = OPTION_WORDS,                                                                                  \
-                .fallback = "",                                                                                        \
-                .argument = "NAME",                                                                                    \
-                .help = "and as a member of this group; may be repeated"},                                             \
+        [FLAG_NO_HEADERS] = COMMAND_FLAG("no-headers", "a table without its first line"), CONNECT_ROWS(FLAG_CONNECT),  \
         [FLAG_TIMEOUT] = COMMAND_TEXT("request-timeout", "60s", "TIME",                                                \
                 "for all that is asked: 30s, 2m; what has not come by then is left out"),                              \
         [FLAG_AGENTS] = COMMAND_TEXT("agent-selector", CLUSTER_AGENT_SELECTOR, "LABELS", "which pods are the agents"), \

@@ -1,10 +1,11 @@
-/* warpshare doctor: runs each check in a child process, and prints the findings. */
+/* warpshare doctor: runs each check in a child process, then prints the findings. */
 #include <jansson.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/io/worker.h"
 #include "base/log.h"
@@ -31,49 +32,129 @@ size_t findings_count(const json_t *findings, const char *verdict)
         return found;
 }
 
-static const char *verdict_colour(const char *verdict)
-{
-        static const char *const colours[][2] = {
-                {"ok", "\033[32m"}, {"note", "\033[33m"}, {"wrong", "\033[1;31m"}, {"skipped", "\033[2m"}};
+/* The worst first. */
+static const struct {
+        const char *name;
+        const char *colour;
+} severities[] = {{"wrong", "\033[1;31m"}, {"note", "\033[33m"}, {"ok", "\033[32m"}, {"skipped", "\033[2m"}};
 
-        for (size_t i = 0; i < ARRAY_SIZE(colours); i++)
-                if (strcmp(colours[i][0], verdict) == 0)
-                        return colours[i][1];
-        return "";
+#define INDENT 26U /* of what was found: behind the first two columns */
+#define NARROW 60U /* columns; below, it stands on a line of its own */
+
+static const char *finding_text(const json_t *finding, const char *member)
+{
+        return json_string_value(json_object_get(finding, member));
 }
 
-static void print_more(const json_t *finding, const char *member, const char *word)
+static size_t count_columns(const char *text, size_t size)
 {
-        const char *text = json_string_value(json_object_get(finding, member));
+        size_t columns = 0;
 
-        if (text)
-                printf("%26s%s: %s\n", "", word, text);
+        for (size_t i = 0; i < size; i++)
+                columns += ((unsigned char)text[i] & 0xc0) != 0x80;
+        return columns;
 }
 
-void findings_print(const json_t *finding, bool has_colours)
+/*
+ * Prints |text| from the column |at| on, and the rest behind |indent| blanks where the next word would be beyond |width|.
+ * A word that is longer than a line is not cut: it may be a path.
+ */
+static void print_wrapped(const char *text, size_t at, size_t indent, unsigned int width)
 {
-        const char *verdict = json_string_value(json_object_get(finding, "verdict"));
+        bool is_first = true;
 
-        printf("%s%-7s%s  %-15s  %s\n", has_colours ? verdict_colour(verdict) : "", verdict,
-                has_colours ? "\033[0m" : "", json_string_value(json_object_get(finding, "check")),
-                json_string_value(json_object_get(finding, "found")));
-        print_more(finding, "means", "means");
-        print_more(finding, "todo", "do");
-        fflush(stdout);
-}
+        while (*text) {
+                const size_t size = strcspn(text, " ");
+                const size_t columns = count_columns(text, size);
 
-void findings_print_end(json_t *findings, bool is_table)
-{
-        size_t wrong = findings_count(findings, "wrong");
-        json_t *json;
-
-        if (is_table) {
-                printf("\n%s; wrong: %zu, notes: %zu\n", wrong ? "Something is wrong" : "Nothing is wrong", wrong,
-                        findings_count(findings, "note"));
-                return;
+                if (!is_first && width && at + 1 + columns > width) {
+                        printf("\n%*s", (int)indent, "");
+                        at = indent;
+                } else if (!is_first) {
+                        putchar(' ');
+                        at++;
+                }
+                printf("%.*s", (int)size, text);
+                at += columns;
+                is_first = false;
+                text += size + (text[size] == ' ');
         }
-        json = json_pack("{s:O, s:I}", "findings", findings, "wrong", (json_int_t)wrong);
-        command_print_json(json, JSON_INDENT(2));
+        putchar('\n');
+}
+
+/* The check before |position|, in the order in which they are printed, that has the same text; NULL: none. */
+static const char *said_by(const json_t *sorted, size_t position, const char *member, const char *text)
+{
+        for (size_t i = 0; i < position; i++)
+                if (text_is_same(finding_text(json_array_get(sorted, i), member), text))
+                        return finding_text(json_array_get(sorted, i), "check");
+        return NULL;
+}
+
+static void print_more(const json_t *sorted, size_t position, const char *member, const char *word, unsigned int width)
+{
+        const char *text = finding_text(json_array_get(sorted, position), member);
+        const size_t indent = width && width < NARROW ? 2 : INDENT;
+        const char *before = text ? said_by(sorted, position, member, text) : NULL;
+        _free_ char *line = NULL;
+
+        if (!text)
+                return;
+        line = before ? xasprintf("%s: as for %s", word, before) : xasprintf("%s: %s", word, text);
+        printf("%*s", (int)indent, "");
+        print_wrapped(line, indent, indent + 2, width);
+}
+
+static void print_finding(const json_t *sorted, size_t position, const char *colour, unsigned int width)
+{
+        const json_t *finding = json_array_get(sorted, position);
+        const size_t indent = width && width < NARROW ? 2 : INDENT;
+
+        printf("%s%-7s%s  ", colour ? colour : "", finding_text(finding, "verdict"), colour ? "\033[0m" : "");
+        printf(indent < INDENT ? "%s\n  " : "%-15s  ", finding_text(finding, "check"));
+        print_wrapped(finding_text(finding, "found"), indent, indent + 2, width);
+        print_more(sorted, position, "means", "means", width);
+        print_more(sorted, position, "todo", "do", width);
+}
+
+static json_t *sort_findings(const json_t *findings)
+{
+        json_t *sorted = json_array();
+        json_t *finding;
+        size_t i;
+
+        for (size_t j = 0; j < ARRAY_SIZE(severities); j++)
+                json_array_foreach(
+                        findings, i, finding) if (strcmp(finding_text(finding, "verdict"), severities[j].name) == 0)
+                        json_array_append(sorted, finding);
+        return sorted;
+}
+
+static void print_all(const json_t *findings)
+{
+        const bool has_colours = command_wants_colours();
+        const unsigned int width = command_width();
+        json_t *sorted = sort_findings(findings);
+        const size_t wrong = findings_count(findings, "wrong");
+
+        for (size_t i = 0, rank = 0; i < json_array_size(sorted); i++) {
+                while (strcmp(severities[rank].name, finding_text(json_array_get(sorted, i), "verdict")) != 0)
+                        rank++;
+                print_finding(sorted, i, has_colours ? severities[rank].colour : NULL, width);
+        }
+        json_decref(sorted);
+        printf("\n%s; wrong: %zu, notes: %zu\n", wrong ? "Something is wrong" : "Nothing is wrong", wrong,
+                findings_count(findings, "note"));
+}
+
+void findings_print(json_t *findings, bool is_table)
+{
+        if (is_table)
+                print_all(findings);
+        else
+                command_print_json(json_pack("{s:O, s:I}", "findings", findings, "wrong",
+                                           (json_int_t)findings_count(findings, "wrong")),
+                        JSON_INDENT(2));
 }
 
 #define DEADLINE_MAX_S 600U
@@ -258,41 +339,44 @@ static const struct config *doctor_read_config(struct option_set *set, struct ar
         return config_build(set, arena, &config, on_config_warning, findings, &err) == 0 ? config : NULL;
 }
 
-/* ---- output ---- */
-
-/* Appends |more| to |all|; in text form it is printed at once. */
-static void add_findings(json_t *all, json_t *more, bool is_table, bool has_colours)
-{
-        const json_t *finding;
-        size_t i;
-
-        json_array_foreach(more, i, finding) if (is_table) findings_print(finding, has_colours);
-        json_array_extend(all, more);
-        json_decref(more);
-}
-
 /* ---- command ---- */
+
+/* A person at a terminal sees what takes so long. |name| NULL: nothing any more. */
+static void show_progress(const char *name)
+{
+        if (!isatty(STDERR_FILENO))
+                return;
+        if (name)
+                fprintf(stderr, "\r\033[Kchecks %s …", name);
+        else
+                fputs("\r\033[K", stderr);
+        fflush(stderr);
+}
 
 static int examine(struct option_set *set, struct arena *arena, bool is_table, uint64_t deadline_ms)
 {
         json_t *findings = json_array();
-        json_t *of_config = json_array();
-        const struct config *config = doctor_read_config(set, arena, of_config);
-        bool has_colours = command_wants_colours();
+        const struct config *config = doctor_read_config(set, arena, findings);
         struct worker_alone alone;
         json_t *finding;
         size_t wrong;
         size_t i;
 
-        json_array_foreach(of_config, i, finding) json_object_set_new(finding, "check", json_string("config"));
-        add_findings(findings, of_config, is_table, has_colours);
+        json_array_foreach(findings, i, finding) json_object_set_new(finding, "check", json_string("config"));
         worker_alone_begin(&alone, "warpshare-check", serve_check, config);
         alone.patience = WORKER_IN_ALL;
         worker_keep_descriptors(alone.worker);
-        for (size_t j = 0; config && j < ARRAY_SIZE(checks); j++)
-                add_findings(findings, run_check(&alone, j, deadline_ms), is_table, has_colours);
+        for (size_t j = 0; config && j < ARRAY_SIZE(checks); j++) {
+                json_t *more;
+
+                show_progress(checks[j].name);
+                more = run_check(&alone, j, deadline_ms);
+                json_array_extend(findings, more);
+                json_decref(more);
+        }
         worker_alone_end(&alone);
-        findings_print_end(findings, is_table);
+        show_progress(NULL);
+        findings_print(findings, is_table);
         wrong = findings_count(findings, "wrong");
         json_decref(findings);
         return wrong ? EXIT_FAILED : 0;

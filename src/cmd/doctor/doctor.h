@@ -40,11 +40,11 @@ void doctor_report(struct doctor *doctor, enum verdict verdict, const char *mean
  */
 size_t findings_count(const json_t *findings, const char *verdict);
 
-/* One finding, at once. */
-void findings_print(const json_t *finding, bool has_colours);
-
-/* Call it after the last finding. Prints how many are wrong, or without |is_table| all of them as one JSON object. */
-void findings_print_end(json_t *findings, bool is_table);
+/*
+ * |is_table|: for people, what is wrong first, in lines as wide as the terminal; what several of them mean, or need,
+ * stands below the first one. Else as one JSON object, in the order of the checks.
+ */
+void findings_print(json_t *findings, bool is_table);
 
 /* ---- for checks that ask the API server (api.c): one GET after the other, each within five seconds ---- */
 

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <uv.h>
@@ -184,7 +183,6 @@ static int read_local(char **ret, const struct option_set *set, const struct top
         return 0;
 }
 
-#define COLUMNS_MAX 10000U
 #define DEFAULT_ADDRESS "127.0.0.1:9400"
 
 enum { ONCE, OUTPUT, SORT, FILTER, PROCESSES, HISTORY, UNITS, INTERVAL };
@@ -233,18 +231,6 @@ static int top_get_page(struct node_page *ret, struct arena *arena, const struct
 
 /* ---- once ---- */
 
-/* Without a terminal COLUMNS counts; 0: lines are not cut. */
-static unsigned int terminal_width(void)
-{
-        struct winsize size = {0};
-        const char *columns = getenv("COLUMNS");
-        uint64_t width = 0;
-
-        if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
-                return size.ws_col;
-        return columns && text_to_uint(columns, COLUMNS_MAX, &width) ? (unsigned int)width : 0;
-}
-
 static bool is_utf8(void)
 {
         return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
@@ -258,7 +244,7 @@ static char *top_print_table(
 
         if (top->n_units == 0)
                 return xstrdup(*wish->filter ? "no such pod\n" : "no GPU is known here\n");
-        top_draw(&lines, top, wish, terminal_width(), is_utf8());
+        top_draw(&lines, top, wish, command_width(), is_utf8());
         top_lines_print(&text, &lines, command_wants_colours());
         if (page->owners_unknown)
                 strbuf_printf(&text, "\n%s\n", page->owners_unknown);

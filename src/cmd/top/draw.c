@@ -13,7 +13,7 @@
 #define GIB (1024.0 * 1024 * 1024)
 #define MIB (1024.0 * 1024)
 #define BAR 20U
-#define NARROW 100U /* columns; below, a GPU has a short bar, no sensors and no UUID */
+#define NARROW 100U /* columns; below, a GPU has a short bar */
 #define HIGH 0.75   /* of what there is: yellow, and red from the next on */
 #define FULL 0.90
 #define LEVELS 8U
@@ -23,6 +23,11 @@ struct drawing {
         const struct top_wish *wish;
         unsigned int width;
         bool is_utf8;
+        size_t name_columns;  /* of the longest name and model of a unit, so that all bars begin in one column */
+        size_t model_columns; /* with the gap behind it; 0: unknown, or too wide */
+        size_t bar_columns;   /* the same */
+        struct strbuf table;  /* the lines of all shares, so that they have the same columns; the first is the head */
+        const char *at;       /* the next line of it */
 };
 
 /* ---- lines ---- */
@@ -54,6 +59,15 @@ void top_span_add(struct top_lines *lines, struct top_line *line, enum top_tint 
                         arena_printf(lines->arena, "%s%s", line->spans[TOP_SPANS_MAX - 1].text, text);
         else
                 line->spans[line->n_spans++] = (struct top_span){tint, text};
+}
+
+static size_t columns_of(const char *text)
+{
+        size_t columns = 0;
+
+        for (; *text; text++)
+                columns += ((unsigned char)*text & 0xc0) != 0x80;
+        return columns;
 }
 
 /* Counts the bytes of the first |width| characters of |text|; |*ret_columns|: how many characters these are. */
@@ -216,23 +230,56 @@ static void draw_hour(const struct drawing *drawing, const struct report_unit *u
 
 /* ---- units ---- */
 
+/* Behind its "[", if there is one. */
 static void draw_bar(const struct drawing *drawing, struct top_line *line, double part)
 {
-        const unsigned int length = drawing->width && drawing->width < NARROW ? BAR / 2 : BAR;
+        const unsigned int length = drawing->bar_columns ? (unsigned int)(drawing->bar_columns - strlen("[] ")) : 0;
         const unsigned int filled = isnan(part) ? 0 : (unsigned int)(MIN(MAX(part, 0.0), 1.0) * length + 0.5);
 
-        top_span_add(drawing->to, line, TOP_PLAIN, "[");
         top_span_add(drawing->to, line, tint_of(part, TOP_GREEN), "%.*s", (int)filled, "####################");
-        top_span_add(drawing->to, line, TOP_PLAIN, "%.*s] ", (int)(length - filled), "....................");
+        top_span_add(drawing->to, line, TOP_PLAIN, "%.*s%s", (int)(length - filled), "....................",
+                length ? "] " : "");
 }
 
-static void draw_sensors(const struct drawing *drawing, struct top_line *line, const struct report_gpu *gpu)
+/* "H100 80GB" of "NVIDIA H100 80GB HBM3", as on the dashboard. */
+static const char *short_model(const struct drawing *drawing, const char *model)
 {
+        const char *kept = text_starts_with(model, "NVIDIA ") ? model + strlen("NVIDIA ") : model;
+        const char *memory = strstr(kept, " HBM");
+
+        return memory && !strchr(memory + 1, ' ') ? arena_strndup(drawing->to->arena, kept, (size_t)(memory - kept))
+                                                  : kept;
+}
+
+static bool is_gpu(const struct top_unit *top)
+{
+        return text_is_same(top->unit->uuid, top->gpu->uuid);
+}
+
+static const char *name_of_unit(const struct drawing *drawing, const struct top_unit *top)
+{
+        return arena_printf(drawing->to->arena, "%s %s", is_gpu(top) ? "GPU" : "MIG",
+                top->unit->index ? top->unit->index : top->unit->uuid);
+}
+
+/* A MIG device has its profile, since the model stands in the line of its GPU. */
+static const char *model_of_unit(const struct drawing *drawing, const struct top_unit *top)
+{
+        if (!is_gpu(top))
+                return top->unit->profile ? top->unit->profile : "";
+        return top->gpu->model ? short_model(drawing, top->gpu->model) : "";
+}
+
+static const char *sensors_of(const struct drawing *drawing, const struct report_gpu *gpu)
+{
+        const char *text = "";
+
         if (!isnan(gpu->temperature))
-                top_span_add(drawing->to, line, TOP_PLAIN, ", %.0f C", gpu->temperature);
+                text = arena_printf(drawing->to->arena, ", %.0f C", gpu->temperature);
         if (!isnan(gpu->power))
-                top_span_add(drawing->to, line, TOP_PLAIN, ", %.0f of %s W", gpu->power,
+                text = arena_printf(drawing->to->arena, "%s, %.0f of %s W", text, gpu->power,
                         known(gpu->power_limit, "%.0f", gpu->power_limit).text);
+        return text;
 }
 
 /* A GPU that is shared by its MIG devices. */
@@ -241,40 +288,110 @@ static void draw_gpu(const struct drawing *drawing, const struct report_gpu *gpu
         struct top_line *line = top_line_add(drawing->to);
 
         top_span_add(drawing->to, line, TOP_BOLD, "GPU %s  ", gpu->index ? gpu->index : gpu->uuid);
-        top_span_add(drawing->to, line, TOP_PLAIN, "%zu MIG devices", gpu->n_units);
-        draw_sensors(drawing, line, gpu);
+        top_span_add(drawing->to, line, TOP_PLAIN, "%s%s%zu MIG device%s%s",
+                gpu->model ? short_model(drawing, gpu->model) : "", gpu->model ? ", " : "", gpu->n_units,
+                gpu->n_units == 1 ? "" : "s", sensors_of(drawing, gpu));
         top_span_add(drawing->to, line, TOP_DIM, "  %s", gpu->uuid);
+}
+
+/* The parts that a unit's line has if there is room, in its order. */
+enum part { GRANTED, RESERVED, BUSY, SENSORS, ID, N_PARTS };
+
+/* The first goes first. */
+static const enum part spare[] = {ID, SENSORS, RESERVED, BUSY, GRANTED};
+
+static void make_parts(const struct drawing *drawing, const struct top_unit *top, const char **parts)
+{
+        const struct report_unit *unit = top->unit;
+        struct arena *arena = drawing->to->arena;
+        const double granted = report_unit_granted(unit);
+
+        for (size_t i = 0; i < N_PARTS; i++)
+                parts[i] = "";
+        if (!isnan(granted) && unit->replicas > 1)
+                parts[GRANTED] = arena_printf(arena, ", %.0f of %.0f granted", granted, unit->replicas);
+        if (unit->draining)
+                parts[GRANTED] = arena_printf(arena, "%s, draining", parts[GRANTED]);
+        if (unit->reserved > 0)
+                parts[RESERVED] = arena_printf(arena, ", %.0f reserved", unit->reserved);
+        if (!isnan(unit->utilization))
+                parts[BUSY] = arena_printf(arena, ", busy %s", draw_percent(unit->utilization).text);
+        if (is_gpu(top))
+                parts[SENSORS] = sensors_of(drawing, top->gpu);
+        parts[ID] = arena_printf(arena, "  %s", unit->uuid);
+}
+
+static void drop_parts(const struct drawing *drawing, size_t columns, const char **parts)
+{
+        for (size_t i = 0; i < N_PARTS; i++)
+                columns += columns_of(parts[i]);
+        for (size_t i = 0; drawing->width && columns > drawing->width && i < ARRAY_SIZE(spare); i++) {
+                columns -= columns_of(parts[spare[i]]);
+                parts[spare[i]] = "";
+        }
 }
 
 static void draw_unit(const struct drawing *drawing, const struct top_unit *top)
 {
         const struct report_unit *unit = top->unit;
-        const bool is_gpu = text_is_same(unit->uuid, top->gpu->uuid);
-        const bool is_narrow = drawing->width && drawing->width < NARROW;
+        const char *name = name_of_unit(drawing, top);
+        const char *model = drawing->model_columns ? model_of_unit(drawing, top) : "";
+        const struct amount memory = part_of_whole(drawing, unit->memory_used, unit->memory);
+        const char *unhealthy = unit->has_health && !unit->healthy
+                                        ? arena_printf(drawing->to->arena, ", unhealthy%s%s", unit->reason ? ": " : "",
+                                                  unit->reason ? unit->reason : "")
+                                        : "";
         struct top_line *line = top_line_add(drawing->to);
+        const char *parts[N_PARTS];
 
-        top_span_add(
-                drawing->to, line, TOP_BOLD, "%s %s  ", is_gpu ? "GPU" : "MIG", unit->index ? unit->index : unit->uuid);
+        make_parts(drawing, top, parts);
+        drop_parts(drawing,
+                drawing->name_columns + 2 + drawing->model_columns + drawing->bar_columns + strlen(memory.text) +
+                        columns_of(unhealthy),
+                parts);
+        top_span_add(drawing->to, line, TOP_BOLD, "%s%*s  ", name, (int)(drawing->name_columns - columns_of(name)), "");
+        top_span_add(drawing->to, line, TOP_PLAIN, "%s%*s%s", model, (int)(drawing->model_columns - columns_of(model)),
+                "", drawing->bar_columns ? "[" : "");
         draw_bar(drawing, line, unit->memory_used / unit->memory);
-        top_span_add(drawing->to, line, TOP_PLAIN, "%s", part_of_whole(drawing, unit->memory_used, unit->memory).text);
-        /* Beyond the last span, texts are added to it. */
-        if (unit->has_health && !unit->healthy)
-                top_span_add(drawing->to, line, TOP_RED, ", unhealthy%s%s", unit->reason ? ": " : "",
-                        unit->reason ? unit->reason : "");
-        if (!isnan(report_unit_granted(unit)) && unit->replicas > 1)
-                top_span_add(drawing->to, line, TOP_PLAIN, ", %.0f of %.0f granted", report_unit_granted(unit),
-                        unit->replicas);
-        if (unit->draining)
-                top_span_add(drawing->to, line, TOP_PLAIN, ", draining");
-        if (unit->reserved > 0)
-                top_span_add(drawing->to, line, TOP_PLAIN, ", %.0f reserved", unit->reserved);
-        if (!isnan(unit->utilization))
-                top_span_add(drawing->to, line, TOP_PLAIN, ", busy %s", draw_percent(unit->utilization).text);
-        if (is_narrow)
+        top_span_add(drawing->to, line, TOP_PLAIN, "%s", memory.text);
+        top_span_add(drawing->to, line, TOP_RED, "%s", unhealthy);
+        top_span_add(drawing->to, line, TOP_PLAIN, "%s%s%s%s%s", parts[GRANTED], parts[RESERVED], parts[BUSY],
+                parts[SENSORS], parts[ID]);
+}
+
+/* Columns of a unit's line without its model and its bar, as far as they are worth more than these. */
+static size_t columns_of_rest(const struct drawing *drawing, const struct top_unit *top)
+{
+        const char *parts[N_PARTS];
+
+        make_parts(drawing, top, parts);
+        return drawing->name_columns + 2 +
+               strlen(part_of_whole(drawing, top->unit->memory_used, top->unit->memory).text) +
+               columns_of(parts[GRANTED]) + columns_of(parts[RESERVED]) + columns_of(parts[BUSY]);
+}
+
+/* Where a terminal is narrow the model is worth more than the bar, which says the same as the numbers beside it. */
+static void measure_units(struct drawing *drawing, const struct top *top)
+{
+        const unsigned int width = drawing->width;
+        size_t rest = 0;
+
+        for (size_t i = 0; i < top->n_units; i++) {
+                drawing->name_columns = MAX(drawing->name_columns, columns_of(name_of_unit(drawing, &top->units[i])));
+                drawing->model_columns =
+                        MAX(drawing->model_columns, columns_of(model_of_unit(drawing, &top->units[i])));
+        }
+        for (size_t i = 0; i < top->n_units; i++)
+                rest = MAX(rest, columns_of_rest(drawing, &top->units[i]));
+        drawing->bar_columns = (width && width < NARROW ? BAR / 2 : BAR) + strlen("[] ");
+        if (drawing->model_columns)
+                drawing->model_columns += 2;
+        if (!width || drawing->model_columns == 0 || rest + drawing->model_columns + drawing->bar_columns <= width)
                 return;
-        if (is_gpu)
-                draw_sensors(drawing, line, top->gpu);
-        top_span_add(drawing->to, line, TOP_PLAIN, "  %s", unit->uuid);
+        if (rest + drawing->model_columns <= width)
+                drawing->bar_columns = 0;
+        else
+                drawing->model_columns = 0;
 }
 
 /* ---- shares ---- */
@@ -348,28 +465,30 @@ static void add_row(struct columns *table, const struct drawing *drawing, const 
 
 static bool draw_fits(const char *text, unsigned int width)
 {
-        while (*text) {
-                const size_t length = strcspn(text, "\n");
-                size_t columns = 0;
+        size_t columns = 0;
 
-                for (size_t i = 0; i < length; i++)
-                        columns += ((unsigned char)text[i] & 0xc0) != 0x80;
-                if (columns > width)
-                        return false;
-                text += length + (text[length] == '\n');
-        }
-        return true;
+        for (; *text && columns <= width; text++)
+                columns = *text == '\n' ? 0 : columns + (((unsigned char)*text & 0xc0) != 0x80);
+        return columns <= width;
 }
 
-/* The table as text, a head and a line for each row; columns are dropped until it fits, as far as they can be. */
-static void lay_out(
-        struct strbuf *text, const struct drawing *drawing, const struct top_row *const *rows, size_t n_rows)
+/* A row of memory that is not used is left out. */
+static bool is_shown(const struct top_row *row)
 {
+        return !row->other || row->other->memory_used > 0;
+}
+
+/* The table of all units, a head and a line for each row; columns are dropped until it fits, as far as they can be. */
+static void lay_out(struct drawing *drawing, const struct top *top)
+{
+        struct strbuf *text = &drawing->table;
         struct columns table;
 
         columns_init(&table, heads, N_CELLS);
-        for (size_t i = 0; i < n_rows; i++)
-                add_row(&table, drawing, rows[i]);
+        for (size_t i = 0; i < top->n_units; i++)
+                for (size_t j = 0; j < top->units[i].n_rows; j++)
+                        if (is_shown(&top->units[i].rows[j]))
+                                add_row(&table, drawing, &top->units[i].rows[j]);
         if (!drawing->wish->has_history)
                 table.hidden = 1U << HOUR;
         columns_print(text, &table, "  ", false);
@@ -380,6 +499,7 @@ static void lay_out(
                 columns_print(text, &table, "  ", false);
         }
         columns_done(&table);
+        drawing->at = text->data + strcspn(text->data, "\n") + 1;
 }
 
 static void draw_processes(const struct drawing *drawing, const struct report_process *processes, size_t count)
@@ -393,43 +513,46 @@ static void draw_processes(const struct drawing *drawing, const struct report_pr
         }
 }
 
-static void draw_shares(const struct drawing *drawing, const struct top_unit *unit)
+/* Draws the line of the table at |at|, and returns the next one. */
+static const char *draw_table_line(const struct drawing *drawing, const char *at, enum top_tint tint)
 {
-        const struct top_row **rows = ARENA_ARRAY(drawing->to->arena, const struct top_row *, unit->n_rows);
-        struct strbuf text = STRBUF_INIT;
-        size_t n_rows = 0;
-        const char *at;
+        const size_t length = strcspn(at, "\n");
 
-        for (size_t i = 0; i < unit->n_rows; i++)
-                if (!unit->rows[i].other || unit->rows[i].other->memory_used > 0)
-                        rows[n_rows++] = &unit->rows[i];
-        if (n_rows == 0)
-                return;
-        lay_out(&text, drawing, rows, n_rows);
-        at = text.data;
-        for (size_t i = 0; *at; i++) {
-                const struct report_share *share = i ? rows[i - 1]->share : NULL;
-                const struct report_other *other = i ? rows[i - 1]->other : NULL;
-                const size_t length = strcspn(at, "\n");
-                enum top_tint tint = i ? TOP_PLAIN : TOP_DIM;
+        top_span_add(drawing->to, top_line_add(drawing->to), tint, "%.*s", (int)length, at);
+        return at + length + (at[length] == '\n');
+}
 
+static void draw_shares(struct drawing *drawing, const struct top_unit *unit)
+{
+        bool has_head = false;
+
+        for (size_t i = 0; i < unit->n_rows; i++) {
+                const struct top_row *row = &unit->rows[i];
+                const struct report_share *share = row->share;
+                enum top_tint tint = TOP_PLAIN;
+
+                if (!is_shown(row))
+                        continue;
+                if (!has_head)
+                        draw_table_line(drawing, drawing->table.data, TOP_DIM);
+                has_head = true;
                 if (share)
                         tint = tint_of(share->memory_used / share->memory_limit, TOP_PLAIN);
-                top_span_add(drawing->to, top_line_add(drawing->to), tint, "%.*s", (int)length, at);
+                drawing->at = draw_table_line(drawing, drawing->at, tint);
                 if (share)
                         draw_processes(drawing, share->processes, share->n_processes);
-                if (other)
-                        draw_processes(drawing, other->processes, other->n_processes);
-                at += length + (at[length] == '\n');
+                if (row->other)
+                        draw_processes(drawing, row->other->processes, row->other->n_processes);
         }
-        strbuf_done(&text);
 }
 
 void top_draw(
         struct top_lines *to, const struct top *top, const struct top_wish *wish, unsigned int width, bool is_utf8)
 {
-        const struct drawing drawing = {.to = to, .wish = wish, .width = width, .is_utf8 = is_utf8};
+        struct drawing drawing = {.to = to, .wish = wish, .width = width, .is_utf8 = is_utf8, .table = STRBUF_INIT};
 
+        measure_units(&drawing, top);
+        lay_out(&drawing, top);
         for (size_t i = 0; i < top->n_units; i++) {
                 const struct top_unit *unit = &top->units[i];
 
@@ -439,5 +562,6 @@ void top_draw(
                 draw_hour(&drawing, unit->unit);
                 draw_shares(&drawing, unit);
         }
+        strbuf_done(&drawing.table);
         top_lines_cut(to, width);
 }

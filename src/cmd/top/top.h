@@ -78,7 +78,8 @@ struct top_lines {
 };
 
 /*
- * |width|: columns that are left out where they do not fit, and where lines are cut; 0: neither. |is_utf8|: else ASCII.
+ * |width|: what does not fit is left out, a column of all tables or a part of a GPU's line, and what then does not is
+ * cut; 0: neither. |is_utf8|: else ASCII.
  */
 void top_draw(
         struct top_lines *to, const struct top *top, const struct top_wish *wish, unsigned int width, bool is_utf8);

@@ -101,6 +101,12 @@ static size_t list_processes(const struct maker *maker, const struct gpu_sample 
         return count;
 }
 
+/* Unix milliseconds of a moment of the samples' clock. */
+static int64_t date_of(const struct node_facts *facts, uint64_t at_ms)
+{
+        return facts->now_ms - (int64_t)(facts->monotonic_ms - at_ms);
+}
+
 /* ---- who has what of a unit ---- */
 
 /* A pod without processes uses nothing, unless hidden processes may be its own. The same rule is in usage_metrics.c. */
@@ -121,6 +127,8 @@ static void page_add_used(const struct maker *maker, const struct usage_row *row
                 share->memory_used = page_number(used->memory, 1);
                 share->sm = known_percent(used->sm_percent);
                 share->memory_controller = known_percent(used->memory_percent);
+                if (used->idle_ms)
+                        share->idle_since = floor((double)date_of(maker->facts, used->idle_ms) / 1000);
         }
         share->memory_peak = (double)used->memory_peak;
         share->seconds = used->seconds;
@@ -383,7 +391,7 @@ static double time_of_samples(const struct node_facts *facts)
 
         for (size_t i = 0; samples && i < samples->n_units; i++)
                 newest_ms = MAX(newest_ms, samples->units[i].at_ms);
-        return newest_ms ? (double)(facts->now_ms - (int64_t)(facts->monotonic_ms - newest_ms)) / 1000 : NAN;
+        return newest_ms ? (double)date_of(facts, newest_ms) / 1000 : NAN;
 }
 
 /* Looks at the units of |gpu| that have shares or processes. */

@@ -58,7 +58,8 @@ struct report_share {
         double memory_peak; /* of the last hour */
         double sm;
         double memory_controller;
-        double seconds; /* counters: with a process on the unit */
+        double idle_since; /* whole seconds since the epoch; absent: it is active, or that is not known */
+        double seconds;    /* counters: with a process on the unit */
         double sm_seconds;
         double energy; /* joules, an estimate */
         const struct report_process *processes;

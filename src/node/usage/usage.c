@@ -261,6 +261,15 @@ static bool has_server(const struct gpu_sample *sample, const pid_t *servers, si
         return false;
 }
 
+/* A share without processes is idle, too: its counters stand still. */
+static void note_idle(struct usage_share *share, uint64_t now_ms)
+{
+        if (share->sm_percent != 0)
+                share->idle_ms = 0;
+        else if (share->idle_ms == 0)
+                share->idle_ms = now_ms;
+}
+
 /* A driver that does not list clients of MPS as such has no samples of them, either: they are not idle. */
 static struct gpu_process usage_without_activity(const struct gpu_process *process, bool is_beside_server)
 {
@@ -288,9 +297,11 @@ static void add_sample(struct usage *usage, const struct gpu_sample *sample, con
                 usage_add_process(get_share(place, kind, kind == USAGE_POD ? process.pod_uid : NULL), &process);
                 add_percent(&all_sm_percent, process.sm_percent);
         }
-        for (size_t i = 0; i < place->n_shares; i++)
+        for (size_t i = 0; i < place->n_shares; i++) {
                 if (place->shares[i]->share.n_processes)
                         count(place->shares[i], sample->at_ms, seconds, joules, all_sm_percent);
+                note_idle(&place->shares[i]->share, sample->at_ms);
+        }
         usage_remember(&place->past, sample->at_ms, sample->values[GPU_BUSY], sample->values[GPU_MEMORY_USED]);
         place->at_ms = sample->at_ms;
         place->energy = sample->values[GPU_ENERGY];

@@ -75,9 +75,10 @@ struct usage_share {
         uint64_t memory_peak;        /* bytes: the highest known of the last hour, in KiB */
         unsigned int sm_percent;     /* or GPU_PERCENT_UNKNOWN */
         unsigned int memory_percent; /* of the time of the memory controller, or GPU_PERCENT_UNKNOWN */
-        double seconds;              /* counter: with a process on the unit */
-        double sm_seconds;           /* counter: seconds times activity; negative: never known */
-        double energy;               /* counter, joules, an estimate; negative: never known */
+        uint64_t idle_ms;  /* since when its SMs do nothing, as the samples' |at_ms|; 0: they do, or unknown */
+        double seconds;    /* counter: with a process on the unit */
+        double sm_seconds; /* counter: seconds times activity; negative: never known */
+        double energy;     /* counter, joules, an estimate; negative: never known */
         const struct usage_past *past;
 };
 

@@ -426,6 +426,29 @@ static void test_a_pod_that_is_on_a_node_is_explained_by_what_it_has_or_waits_fo
         check_all(table, ARRAY_SIZE(table));
 }
 
+/* ---- nodes that are alike ---- */
+
+static void test_nodes_with_the_same_reason_are_one_group_and_the_largest_comes_first(void **state UNUSED)
+{
+        static const struct why_finding nodes[] = {{.name = "a", .reason = "cordoned"},
+                {.name = "b", .reason = "taken"}, {.name = "c", .reason = "taken"}, {.name = "d", .reason = "taken"},
+                {.name = "e", .reason = "taken"}, {.name = "f", .reason = "taken"},
+                {.name = "g", .reason = "not ready"}, {.name = "h", .reason = "taken"}};
+        static const struct why_group expected[] = {
+                {"taken", "b, c, d, e and 2 more", 6}, {"cordoned", "a", 1}, {"not ready", "g", 1}};
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct why all = {.nodes = nodes, .n_nodes = ARRAY_SIZE(nodes)};
+        const struct why_group *groups;
+
+        assert_int_equal(why_groups(&all, &arena, &groups), ARRAY_SIZE(expected));
+        for (size_t i = 0; i < ARRAY_SIZE(expected); i++) {
+                assert_string_equal(groups[i].reason, expected[i].reason);
+                assert_string_equal(groups[i].names, expected[i].names);
+                assert_int_equal(groups[i].count, expected[i].count);
+        }
+        assert_int_equal(why_groups(&(struct why){0}, &arena, &groups), 0);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -435,6 +458,7 @@ int main(void)
                 cmocka_unit_test(test_a_pod_that_waits_for_a_claim_is_explained_by_the_claim),
                 cmocka_unit_test(test_a_pod_that_kubelet_refused_is_explained_by_what_it_said),
                 cmocka_unit_test(test_a_pod_that_is_on_a_node_is_explained_by_what_it_has_or_waits_for_there),
+                cmocka_unit_test(test_nodes_with_the_same_reason_are_one_group_and_the_largest_comes_first),
         };
 
         return cmocka_run_group_tests_name("why", tests, NULL, NULL);

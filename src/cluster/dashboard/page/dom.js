@@ -109,6 +109,35 @@ export function table(caption, heads, rows) {
     el('tbody', null, rows.map((row) => el('tr', null, row.map((cell) => el('td', null, cell)))))));
 }
 
+const ROWS = 100;
+
+// Sorted by its heads. |columns|: [head, value, cell]; |order|: {name, column, isDown, shown}, which the caller keeps and only this
+// changes; |tie|: of rows with the same value. What is not known comes last.
+export function sortedTable(caption, columns, rows, order, redraw, tie) {
+  order.shown ??= ROWS;
+  const value = columns[order.column][1];
+  const compare = (a, b) => {
+    const [x, y] = [value(a), value(b)];
+    if (x !== y && (x === undefined || y === undefined))
+      return x === undefined ? 1 : -1;
+    const by = typeof x === 'number' ? x - y : String(x).localeCompare(String(y), 'en', {numeric: true});
+    return (order.isDown ? -by : by) || tie(a, b);
+  };
+  const sorted = [...rows].sort(compare);
+  const heads = columns.map(([name], i) => el('th', {scope: 'col', 'aria-sort': order.column === i ? (order.isDown ? 'descending' : 'ascending') : undefined},
+    el('button', {'data-key': order.name + name, onclick: () => {
+      Object.assign(order, {column: i, isDown: order.column === i && !order.isDown});
+      redraw();
+    }}, name)));
+  return [el('div', {class: 'scroll'}, el('table', {id: `${order.name}table`}, el('caption', null, `${caption}${rows.length > order.shown ? `, the first ${order.shown}` : ''}`),
+    el('thead', null, el('tr', null, heads)),
+    el('tbody', null, sorted.slice(0, order.shown).map((row) => el('tr', null, columns.map(([, , cell], i) => i === 0 ? el('th', {scope: 'row'}, cell(row)) : el('td', null, cell(row)))))))),
+    rows.length > order.shown && el('button', {'data-key': `${order.name}more`, onclick: () => {
+      order.shown += ROWS;
+      redraw();
+    }}, `Show ${Math.min(ROWS, rows.length - order.shown)} more`)];
+}
+
 export function facts(pairs) {
   return el('dl', {class: 'facts'}, pairs.filter(([, value]) => value !== undefined && value !== null)
     .map(([name, value]) => el('div', null, el('dt', null, name), el('dd', null, value))));

@@ -1,7 +1,7 @@
 // The table of all GPUs, what happened, and what the search has found.
 
 import {ask, cluster, nodes} from './api.js';
-import {bytes, count, el, link, meter, plural, shortModel, table, when} from './dom.js';
+import {bytes, count, el, link, meter, percent, plural, shortModel, sortedTable, table, when} from './dom.js';
 import {sharingName} from './tip.js';
 import {byName, found, freeOf, isGpuFound, isUnhealthy, stateOf, sum} from './model.js';
 
@@ -45,9 +45,7 @@ export async function eventsPage() {
 
 // ---- the table ----
 
-const ROWS = 100;
-const order = {column: 0, isDown: false};
-let shown = ROWS;
+const order = {name: '', column: 0, isDown: false};
 
 const COLUMNS = [
   ['Node', (row) => row.node.name, (row) => el('a', {href: link('nodes', row.node.name)}, row.node.name)],
@@ -72,31 +70,66 @@ function rowOf(node, gpu) {
     isBad: faulty !== undefined, health: faulty ? `⚠ ${faulty.unhealthy || 'unhealthy'}` : stateOf(node) || 'healthy'};
 }
 
-function compare(a, b) {
-  const [x, y] = [COLUMNS[order.column][1](a), COLUMNS[order.column][1](b)];
-  const sign = order.isDown ? -1 : 1;
-  if (x !== y && (x === undefined || y === undefined))
-    return x === undefined ? 1 : -1;
-  const by = typeof x === 'number' ? x - y : String(x).localeCompare(String(y), 'en', {numeric: true});
-  return sign * by || byName(a.node, b.node) || Number(a.gpu.index) - Number(b.gpu.index);
+export function tablePage(redraw) {
+  const all = [...nodes.values()].flatMap((node) => node.gpus.filter((gpu) => !found.query || found.nodes.has(node.name) || isGpuFound(gpu)).map((gpu) => rowOf(node, gpu)));
+  const tie = (a, b) => byName(a.node, b.node) || Number(a.gpu.index) - Number(b.gpu.index);
+  return {title: 'Table', children: [el('h1', {tabindex: -1}, 'All GPUs'),
+    sortedTable(`${plural(all.length, 'GPU')}${found.query ? ' found' : ''}`, COLUMNS, all, order, redraw, tie)]};
 }
 
-export function tablePage(redraw) {
-  const all = [...nodes.values()].flatMap((node) => node.gpus.filter((gpu) => !found.query || found.nodes.has(node.name) || isGpuFound(gpu)).map((gpu) => rowOf(node, gpu))).sort(compare);
-  const heads = COLUMNS.map(([name], i) => el('th', {scope: 'col', 'aria-sort': order.column === i ? (order.isDown ? 'descending' : 'ascending') : undefined},
-    el('button', {'data-key': name, onclick: () => {
-      Object.assign(order, {column: i, isDown: order.column === i && !order.isDown});
-      redraw();
-    }}, name)));
-  return {title: 'Table', children: [
-    el('h1', {tabindex: -1, class: 'quiet-title'}, 'All GPUs'),
-    el('div', {class: 'scroll'}, el('table', {class: 'gpus-table'}, el('caption', null, `${plural(all.length, 'GPU')}${found.query ? ' found' : ''}${all.length > shown ? `, the first ${shown}` : ''}`),
-      el('thead', null, el('tr', null, heads)),
-      el('tbody', null, all.slice(0, shown).map((row) => el('tr', null, COLUMNS.map(([, , cell], i) => i === 0 ? el('th', {scope: 'row'}, cell(row)) : el('td', null, cell(row)))))))),
-    all.length > shown && el('button', {'data-key': 'more', onclick: () => {
-      shown += ROWS;
-      redraw();
-    }}, `Show ${Math.min(ROWS, all.length - shown)} more`)]};
+// ---- pods and namespaces ----
+
+const podOrder = {name: 'pod ', column: 0, isDown: false};
+const namespaceOrder = {name: 'namespace ', column: 0, isDown: false};
+
+// The longest idle first where it is sorted by this: what has no process comes before all of them.
+const idleTime = (row) => row.isIdle ? row.idleSince ?? 0 : undefined;
+
+function idleCell(row) {
+  if (!row.isIdle)
+    return row.sm === undefined ? '–' : 'active';
+  return row.idleSince ? when(row.idleSince) : 'no process';
+}
+
+const usedOf = (row) => row.granted > 0 && row.used !== undefined ? row.used / row.granted : undefined;
+
+const USE = [
+  ['Granted', (row) => row.granted, (row) => bytes(row.granted)],
+  ['Used of it', usedOf, (row) => meter(usedOf(row), bytes(row.used))],
+];
+
+const POD_COLUMNS = [
+  ['Pod', (row) => `${row.namespace}/${row.pod}`, (row) => el('a', {href: link('pods', row.namespace, row.pod)}, `${row.namespace}/${row.pod}`)],
+  ['Node', (row) => row.node, (row) => el('a', {href: link('nodes', row.node)}, row.node)],
+  ['GPU', (row) => row.index, (row) => el('a', {href: link('gpus', row.unit ?? row.gpu)}, row.index ?? '–')],
+  ['Replicas', (row) => row.replicas, (row) => row.replicas === undefined ? '–' : `${row.replicas} of ${row.of ?? '–'}`],
+  ...USE,
+  ['SM', (row) => row.sm, (row) => meter(row.sm)],
+  ['Idle since', idleTime, idleCell],
+];
+
+const NAMESPACE_COLUMNS = [
+  ['Namespace', (row) => row.name, (row) => el('a', {href: link('pods', row.name)}, row.name)],
+  ['Pods', (row) => row.pods, (row) => count(row.pods)],
+  ['Waiting', (row) => row.waiting, (row) => row.waiting ? el('a', {href: '#/events'}, count(row.waiting)) : '0'],
+  ...USE,
+  ['SM, added up', (row) => row.sm, (row) => percent(row.sm)],
+  ['Idle since', idleTime, (row) => row.pods > 0 ? idleCell(row) : '–'],
+];
+
+// |namespace| undefined: of all.
+export async function podsPage(redraw, namespace) {
+  const answer = await ask('pods', namespace === undefined ? undefined : {namespace});
+  const pods = answer.pods.filter((row) => matches([`${row.namespace}/${row.pod}`, row.node]));
+  const namespaces = answer.namespaces.filter((row) => namespace === undefined ? matches([row.name]) : row.name === namespace);
+  return {title: namespace ?? 'Pods', children: [
+    namespace !== undefined && el('p', {class: 'crumbs'}, el('a', {href: '#/pods'}, 'Pods'), ` / ${namespace}`),
+    el('h1', {tabindex: -1}, namespace ?? 'Pods and namespaces'),
+    sortedTable(plural(namespaces.length, 'namespace'), NAMESPACE_COLUMNS, namespaces, namespaceOrder, redraw, (a, b) => byName(a, b)),
+    answer.isCut && el('p', {class: 'quiet'}, `These are the first ${count(answer.pods.length)} shares: choose a namespace to see the others.`),
+    sortedTable(`${plural(pods.length, 'share')} of pods, one line for each GPU`, POD_COLUMNS, pods, podOrder, redraw,
+      (a, b) => `${a.namespace}/${a.pod}`.localeCompare(`${b.namespace}/${b.pod}`, 'en', {numeric: true})),
+    el('p', {class: 'quiet'}, 'Granted is memory. A share is idle since its SMs have done nothing; “no process”: none within ten minutes. “–” is not known.')]};
 }
 
 // ---- what the search has found ----

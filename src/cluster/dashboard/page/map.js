@@ -176,13 +176,19 @@ export function updateMap(changed) {
 
 // ---- legend and choices ----
 
+const item = (classes, text) => el('span', null, el('i', {class: `key ${classes}`, 'aria-hidden': 'true'}), text);
+const legendOfUse = () => [item('share', 'granted; filled: memory used'), item('share full', 'memory nearly full'), item('share idle', 'granted, not used')];
+const legendOfRest = () => [item('free', 'free'), item('reserved', 'reserved for larger requests, or waiting for a change')];
+
 function drawLegend() {
-  const legend = document.getElementById('legend');
-  const item = (classes, text) => el('span', null, el('i', {class: `key ${classes}`, 'aria-hidden': 'true'}), text);
   const own = choices.colour === 'namespace' ?
-    [...colouredNamespaces().map((name) => item(`ns${colourOf(name)}`, name)), item('ns0', 'others')] :
-    [item('share', 'granted; filled: memory used'), item('share full', 'memory nearly full'), item('share idle', 'granted, not used')];
-  legend.replaceChildren(...own, item('free', 'free'), item('reserved', 'reserved for larger requests, or waiting for a change'), item('smkey', 'SM activity'), item('illkey', 'unhealthy'));
+    [...colouredNamespaces().map((name) => item(`ns${colourOf(name)}`, name)), item('ns0', 'others')] : legendOfUse();
+  document.getElementById('legend').replaceChildren(...own, ...legendOfRest(), item('smkey', 'SM activity'), item('illkey', 'unhealthy'));
+}
+
+// Of the bars of pages of their own, which have neither.
+export function legendOf() {
+  return el('div', {class: 'legend', 'aria-label': 'Legend'}, legendOfUse(), legendOfRest());
 }
 
 function choice(name, label, options) {

@@ -2,7 +2,7 @@
 
 import {ask, nodes} from './api.js';
 import {ago, bytes, count, el, energy, facts, link, meter, percent, plural, shortModel, span, sparkline, table, when} from './dom.js';
-import {drawBar} from './map.js';
+import {drawBar, legendOf} from './map.js';
 import {replicasText} from './model.js';
 import {nameOf, sharingName} from './tip.js';
 import {eventList} from './lists.js';
@@ -78,7 +78,7 @@ export async function gpuPage(uuid) {
   const {node, gpu, events, ...state} = await ask(`gpus/${encodeURIComponent(uuid)}`);
   return {title: `GPU ${gpu.index ?? ''} of ${node}`, children: [
     crumbs(el('a', {href: link('nodes', node)}, node), `GPU ${gpu.index ?? ''}`),
-    el('h1', {tabindex: -1}, `GPU ${gpu.index ?? ''} `, el('small', null, gpu.uuid)), agentState(state), bigBar(node, gpu), gpuFacts(gpu),
+    el('h1', {tabindex: -1}, `GPU ${gpu.index ?? ''} `, el('small', null, gpu.uuid)), agentState(state), bigBar(node, gpu), legendOf(), gpuFacts(gpu),
     gpu.units.map((unit) => unitSection(unit, gpu.units.length > 1 || unit.profile)), el('h2', null, 'What happened'), eventList(events, 'Nothing that the agent still knows.')]};
 }
 
@@ -100,12 +100,18 @@ export async function nodePage(name) {
     facts([['Driver', node.driver], ['Configuration', node.configuration], ['kubelet', node.kubelet], ['Agent', node.agent && `${node.agent.version ?? ''} ${node.agent.namespace}/${node.agent.pod}`],
       ['Restarts of the agent', node.agent?.restarts || undefined], ['Scheduling', node.isCordoned ? 'cordoned' : undefined], ['Taints', node.taints?.length ? node.taints.join(', ') : undefined]]),
     node.resources?.length > 0 && table('Resources', ['Name', 'Capacity', 'Allocatable'], node.resources.map((resource) => [resource.name, count(resource.capacity), count(resource.allocatable)])),
-    el('div', {class: 'cards'}, node.gpus.map((gpu) => gpuCard(node.name, gpu))), el('h2', null, 'What happened'), eventList(node.events, 'Nothing that the agent still knows.')]};
+    node.gpus.length > 0 && legendOf(), el('div', {class: 'cards'}, node.gpus.map((gpu) => gpuCard(node.name, gpu))), el('h2', null, 'What happened'), eventList(node.events, 'Nothing that the agent still knows.')]};
 }
 
-function waitingBox(waiting) {
+// The sentence of `kubectl warpshare why`, and what is in the way on which nodes.
+function whyLines(why) {
+  return el('div', {id: 'why'}, el('p', null, el('b', null, why.sentence)), why.todo && el('p', null, `What to do: ${why.todo}.`),
+    why.nodes.length > 0 && el('ul', null, why.nodes.map((group) => el('li', null, `${group.names}: ${group.reason}`))));
+}
+
+function waitingBox(waiting, why) {
   const wants = [...waiting.requests.map((request) => `${request.count} ${request.resource}`), ...waiting.claims.map((claim) => `claim ${claim}`)].join(', ');
-  return el('div', {class: 'banner warn'}, el('p', null, `⚠ ${waiting.phase ?? 'It does not run'}${waiting.reason ? `: ${waiting.reason}` : ''}`), waiting.message && el('p', null, waiting.message),
+  return el('div', {class: 'banner warn'}, why && whyLines(why), el('p', null, `⚠ ${waiting.phase ?? 'It does not run'}${waiting.reason ? `: ${waiting.reason}` : ''}`), waiting.message && el('p', null, waiting.message),
     facts([['Asks for', wants || undefined], ['Made by', waiting.owner], ['Node', waiting.node && el('a', {href: link('nodes', waiting.node)}, waiting.node)], ['Created', waiting.created && when(waiting.created)]]));
 }
 
@@ -114,7 +120,7 @@ export async function podPage(namespace, name) {
   const rows = pod.shares.map(({node, gpu, model, unit, share}) => [el('a', {href: link('nodes', node)}, node), el('a', {href: link('gpus', gpu)}, `GPU ${unit.index ?? ''}`), shortModel(model),
     unit.healthy === false ? el('span', {class: 'long bad'}, `⚠ ${unit.reason || 'unhealthy'}`) : unit.healthy ? 'healthy' : '–', ...shareRow(share).slice(1)]);
   return {title: `${pod.namespace}/${pod.name}`, children: [
-    crumbs(pod.namespace, pod.name), el('h1', {tabindex: -1}, pod.name, ' ', el('small', null, pod.namespace)), pod.waiting && waitingBox(pod.waiting),
+    crumbs(pod.namespace, pod.name), el('h1', {tabindex: -1}, pod.name, ' ', el('small', null, pod.namespace)), pod.waiting && waitingBox(pod.waiting, pod.why),
     rows.length > 0 ? table(plural(rows.length, 'share'), ['Node', 'GPU', 'Model', 'Health', ...SHARE_HEADS.slice(1)], rows) : el('p', {class: 'quiet'}, 'It has no share of a GPU.'),
     el('h2', null, 'What happened'), eventList(pod.events, 'Nothing that its node\'s agent still knows.')]};
 }

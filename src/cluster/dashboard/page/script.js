@@ -2,7 +2,7 @@
 
 import {ask, cluster, nodes, refresh, setToken} from './api.js';
 import {bytes, count, el, link, percent, plural} from './dom.js';
-import {attention, eventsPage, foundBox, tablePage} from './lists.js';
+import {attention, eventsPage, foundBox, podsPage, tablePage} from './lists.js';
 import {drawMap, updateMap} from './map.js';
 import {byName, found, setFound, totals, trouble} from './model.js';
 import {gpuPage, nodePage, podPage} from './pages.js';
@@ -32,7 +32,7 @@ const VIEWS = {
   events: {page: eventsPage},
   nodes: {page: nodePage},
   gpus: {page: gpuPage},
-  pods: {page: podPage},
+  pods: {page: (namespace, name) => name === undefined ? podsPage(() => showPage(false), namespace || undefined) : podPage(namespace, name)},
 };
 
 function place() {
@@ -198,6 +198,12 @@ function update(changed) {
 
 // ---- the search ----
 
+// The view shows only what the search finds; a page of one thing does not.
+function isSearched() {
+  const {view, parts} = place();
+  return view === 'map' || view === 'table' || view === 'events' || (view === 'pods' && parts.length < 2);
+}
+
 let searchTimer;
 let searches = 0;
 
@@ -213,11 +219,10 @@ async function search() {
     drawStatus(error);
     return;
   }
-  const {view} = place();
   drawAbove();
-  if (view === 'map')
+  if (place().view === 'map')
     updateMap();
-  else if (view === 'table' || view === 'events')
+  else if (isSearched())
     showPage(false);
 }
 
@@ -227,8 +232,7 @@ query.addEventListener('input', () => {
 });
 document.getElementById('search').addEventListener('submit', (event) => {
   event.preventDefault();
-  const {view} = place();
-  if (view !== 'map' && view !== 'table' && view !== 'events')
+  if (!isSearched())
     location.hash = '#/';
   search();
 });

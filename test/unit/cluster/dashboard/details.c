@@ -180,6 +180,112 @@ static void test_a_namespace_in_which_many_wait_hides_no_other_and_what_is_left_
         json_decref(answer);
 }
 
+/* ---- pods and namespaces ---- */
+
+/* Two pods of one namespace: one is idle on two GPUs and has no process on a third, the other works. */
+#define IDLE(more) "{'namespace': 'team-a', 'pod': 'idle', 'replicas': 2, 'sm': 0, 'idleSince': " more "}"
+#define PAGE_IDLE                                                                                                      \
+        "{'version': 1, 'node': 'b', 'gpus': [{'uuid': 'GPU-b', 'units': [{'uuid': 'GPU-b', 'index': '0', 'memory': "  \
+        "1000, 'replicas': 4, 'shares': [" IDLE("50") ", " IDLE(                                                       \
+                "70") ", "                                                                                             \
+                      "{'namespace': 'team-a', 'pod': 'idle', 'memoryLimit': 30, 'memoryUsed': 0, 'seconds': 0}, {'replicas': 1}]}]}]}"
+#define ROW_A                                                                                                          \
+        "{'namespace': 'team-a', 'pod': 'train', 'container': 'main', 'node': 'a', 'gpu': 'GPU-a', 'unit': 'GPU-a', "  \
+        "'index': '0', 'replicas': 3, 'of': 10, 'granted': 300, 'used': 150, 'sm': 0.1}"
+#define ROW_B                                                                                                          \
+        "{'namespace': 'team-b', 'pod': 'serve', 'container': 'main', 'node': 'a', 'gpu': 'GPU-a', 'unit': 'GPU-a', "  \
+        "'index': '0', 'replicas': 4, 'of': 10, 'granted': 400}"
+#define ROW_IDLE(since)                                                                                                \
+        "{'namespace': 'team-a', 'pod': 'idle', 'node': 'b', 'gpu': 'GPU-b', 'unit': 'GPU-b', 'index': '0', "          \
+        "'replicas': 2, 'of': 4, 'granted': 500, 'sm': 0.0, 'isIdle': true, 'idleSince': " since "}"
+#define ROW_UNUSED                                                                                                     \
+        "{'namespace': 'team-a', 'pod': 'idle', 'node': 'b', 'gpu': 'GPU-b', 'unit': 'GPU-b', 'index': '0', 'of': 4, " \
+        "'granted': 30, 'used': 0, 'isIdle': true}"
+
+static void test_pods_have_a_line_for_each_share_and_namespaces_one(void **state UNUSED)
+{
+        view_add("a", PAGE_A);
+        view_wait_for("later", "x");
+        view_wait_for("team-a", "y");
+        assert_json(dashboard_pods(&view, &sees_all, NULL),
+                "{'isCut': false, 'pods': [" ROW_A ", " ROW_B
+                "], 'namespaces': [{'name': 'later', 'pods': 0, 'waiting': 1}, "
+                "{'name': 'team-a', 'pods': 1, 'waiting': 1, 'granted': 300, 'used': 150, 'sm': 0.1}, "
+                "{'name': 'team-b', 'pods': 1, 'waiting': 0, 'granted': 400}]}");
+        assert_json(dashboard_pods(&view, &sees_a, NULL),
+                "{'isCut': false, 'pods': [" ROW_A "], 'namespaces': ["
+                "{'name': 'team-a', 'pods': 1, 'waiting': 1, 'granted': 300, 'used': 150, 'sm': 0.1}]}");
+        assert_json(dashboard_pods(&view, &sees_a, "team-b"),
+                "{'isCut': false, 'pods': [], 'namespaces': ["
+                "{'name': 'team-a', 'pods': 1, 'waiting': 1, 'granted': 300, 'used': 150, 'sm': 0.1}]}");
+}
+
+static void test_a_namespace_is_idle_since_the_last_of_its_shares_is(void **state UNUSED)
+{
+        json_t *answer;
+
+        view_add("b", PAGE_IDLE);
+        assert_json(dashboard_pods(&view, &sees_all, "team-a"),
+                "{'isCut': false, 'pods': [" ROW_IDLE("50") ", " ROW_IDLE(
+                        "70") ", " ROW_UNUSED "], 'namespaces': [{'name': "
+                              "'team-a', 'pods': 1, 'waiting': 0, 'granted': 1030, 'used': 0, 'sm': 0.0, 'isIdle': true, 'idleSince': 70}]}");
+        view = (struct cluster_view){.version = 1, .nodes = view_nodes, .pods = view_pods, .is_complete = true};
+        view_add("a", PAGE_A);
+        view_add("b", PAGE_IDLE);
+        answer = dashboard_pods(&view, &sees_a, "none");
+        assert_json(json_incref(json_array_get(json_object_get(answer, "namespaces"), 0)),
+                "{'name': 'team-a', 'pods': 2, 'waiting': 0, 'granted': 1330, 'used': 150, 'sm': 0.1}");
+        json_decref(answer);
+}
+
+static void test_of_very_many_shares_the_first_are_written(void **state UNUSED)
+{
+        static struct report_share shares[DASHBOARD_PODS_MAX + 1];
+        const struct report_unit unit = {.uuid = "GPU-c", .shares = shares, .n_shares = ARRAY_SIZE(shares)};
+        const struct report_gpu gpu = {.uuid = "GPU-c", .units = &unit, .n_units = 1};
+        const struct node_page page = {.gpus = &gpu, .n_gpus = 1};
+        json_t *answer;
+
+        for (size_t i = 0; i < ARRAY_SIZE(shares); i++) {
+                shares[i] = report_share_unknown;
+                shares[i].pod_namespace = "n";
+                shares[i].pod = "p";
+        }
+        view_add("c", NULL)->page = &page;
+        answer = dashboard_pods(&view, &sees_all, NULL);
+        assert_int_equal(json_array_size(json_object_get(answer, "pods")), DASHBOARD_PODS_MAX);
+        assert_true(json_is_true(json_object_get(answer, "isCut")));
+        json_decref(answer);
+}
+
+static void test_why_a_pod_waits_names_the_pods_of_others_to_those_who_see_them(void **state UNUSED)
+{
+        const struct cluster_resource resource = {"nvidia.com/gpu.shared", 10, 10};
+        const struct cluster_node_object object = {.is_ready = true, .resources = &resource, .n_resources = 1};
+        json_t *pod = json_loads(
+                quoted("{'metadata': {'namespace': 'team-a', 'name': 'later'}, 'spec': {'containers': [{'name': 'main', "
+                       "'resources': {'limits': {'nvidia.com/gpu.shared': '4'}}}]}, 'status': {'phase': 'Pending'}}"),
+                0, NULL);
+        json_t *ret = json_object();
+
+        view_add("a",
+                "{'version': 1, 'node': 'a', 'gpus': [{'uuid': 'GPU-a', 'units': [{'uuid': 'GPU-a', 'resource': "
+                "'nvidia.com/gpu.shared', 'sharing': 'mps', 'by': 'device-plugin', 'replicas': 10, 'healthy': true, "
+                "'shares': [{'namespace': 'team-b', 'pod': 'serve', 'replicas': 8}]}]}]}")
+                ->object = &object;
+        dashboard_add_why(ret, &view, &sees_all, pod);
+        assert_json(json_incref(ret),
+                "{'why': {'sentence': 'team-a/later waits: it asks for 4 nvidia.com/gpu.shared; 1 node has it: on 1 too few "
+                "replicas are free', 'todo': 'wait until a pod ends, or end one of those that have them', 'nodes': [{'names': "
+                "'a', 'reason': '2 of 10 are free; taken by team-b/serve (8)'}]}}");
+        dashboard_add_why(ret, &view, &sees_a, pod);
+        assert_json(json_incref(ret),
+                "{'why': {'sentence': 'team-a/later waits: it asks for 4 nvidia.com/gpu.shared; 1 node has it: on 1 too few "
+                "replicas are free', 'todo': 'wait until a pod ends, or end one of those that have them', 'nodes': []}}");
+        json_decref(ret);
+        json_decref(pod);
+}
+
 /* ---- search ---- */
 
 static const struct {
@@ -260,6 +366,14 @@ int main(void)
                 cmocka_unit_test_setup_teardown(
                         test_what_happened_is_told_newest_first_and_to_those_who_see_all, view_set_up, view_tear_down),
                 cmocka_unit_test_setup_teardown(test_events_beyond_the_bound_are_cut, view_set_up, view_tear_down),
+                cmocka_unit_test_setup_teardown(
+                        test_pods_have_a_line_for_each_share_and_namespaces_one, view_set_up, view_tear_down),
+                cmocka_unit_test_setup_teardown(
+                        test_a_namespace_is_idle_since_the_last_of_its_shares_is, view_set_up, view_tear_down),
+                cmocka_unit_test_setup_teardown(
+                        test_of_very_many_shares_the_first_are_written, view_set_up, view_tear_down),
+                cmocka_unit_test_setup_teardown(test_why_a_pod_waits_names_the_pods_of_others_to_those_who_see_them,
+                        view_set_up, view_tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_a_namespace_in_which_many_wait_hides_no_other_and_what_is_left_out_is_counted, view_set_up,
                         view_tear_down),

@@ -32,26 +32,39 @@ static void expect_table(
         assert_string_equal(text, expected);
 }
 
-#define GPU_2                                                                                                          \
-        "GPU 2  1 MIG devices, 40 C  GPU-C\n"                                                                          \
-        "MIG 2:1  [....................] 0 MiB of -, unhealthy: Xid 79  MIG-B\n"                                       \
-        "  POD             LIMIT\n"                                                                                    \
-        "  claim ns/gpu  1.0 GiB\n"
-#define GPU_10                                                                                                         \
-        "GPU 10  [################....] 8.0 of 10.0 GiB, 7 of 10 granted, 2 reserved, busy 71 %, 50 C, 123 of 400 W  " \
-        "GPU-A\n"
+#define HEAD "  POD           CONTAINER  REPLICAS   MEMORY    LIMIT  OF LIMIT     PEAK    SM  THREADS   TIME  ENERGY\n"
 
-static void test_a_table_has_units_and_shares_by_memory(void **state)
+static void test_a_table_has_units_and_shares_by_memory_in_the_same_columns(void **state)
 {
         struct fixture *fixture = *state;
 
         make(fixture, TOP_BY_MEMORY, "");
         expect_table(fixture, 0, false, true,
-                GPU_2 GPU_10
-                "  POD           CONTAINER  REPLICAS   MEMORY    LIMIT  OF LIMIT     PEAK    SM  THREADS   TIME  ENERGY\n"
+                "GPU 2  1 MIG device, 40 C  GPU-C\n"
+                "MIG 2:1        [....................] 0 MiB of -, unhealthy: Xid 79  MIG-B\n" HEAD
+                "  claim ns/gpu  -                 -        -  1.0 GiB         -        -     -        -      -       -\n"
+                "GPU 10   H100  [################....] 8.0 of 10.0 GiB, 7 of 10 granted, 2 reserved, busy 71 %, 50 C, 123 of "
+                "400 W  GPU-A\n" HEAD
                 "  ns/serve      a,\"b\"             -  4.0 GiB        -         -        -     -        -      -       -\n"
                 "  ns/train      main              3  3.6 GiB  4.0 GiB      91 %  3.0 GiB  40 %     30 %  2.0 h  ~322 J\n"
                 "  (mps-server)  -                 -  5.0 GiB        -         -        -     -        -      -       -\n");
+}
+
+static void test_a_model_is_as_short_as_on_the_dashboard(void **state)
+{
+        static const char *const models[][2] = {{"NVIDIA H100 80GB HBM3", "GPU 10  H100 80GB  ["},
+                {"NVIDIA A100-SXM4-80GB", "GPU 10  A100-SXM4-80GB  ["}, {"Tesla T4", "GPU 10  Tesla T4  ["},
+                {"NVIDIA HBM9 X", "GPU 10  HBM9 X  ["}, {NULL, "GPU 10  ["}};
+        struct fixture *fixture = *state;
+
+        for (size_t i = 0; i < ARRAY_SIZE(models); i++) {
+                _free_ char *text = NULL;
+
+                ((struct report_gpu *)(uintptr_t)&fixture->page.gpus[1])->model = models[i][0];
+                make(fixture, TOP_BY_MEMORY, "train");
+                text = print_table(fixture, 0, false, true);
+                assert_memory_equal(text, models[i][1], strlen(models[i][1]));
+        }
 }
 
 static void test_processes_and_the_last_hour_are_there_where_they_are_wanted(void **state)
@@ -62,14 +75,14 @@ static void test_processes_and_the_last_hour_are_there_where_they_are_wanted(voi
         fixture->wish.amounts = TOP_MIB;
         make(fixture, TOP_BY_MEMORY, "train");
         expect_table(fixture, 66, false, true,
-                "GPU 10  [########..] 8192 of 10240 MiB, 7 of 10 granted, 2 reserve\n"
+                "GPU 10  [########..] 8192 of 10240 MiB, 7 of 10 granted, busy 71 %\n"
                 "  busy   |                                                 ▁█| now\n"
                 "  memory |                                                █▁▅| now\n"
                 "  POD       REPLICAS    MEMORY     LIMIT  OF LIMIT    SM  THREADS\n"
                 "  ns/train         3  3719 MiB  4096 MiB      91 %  40 %     30 %\n"
                 "        4711  python3            1024 MiB   40 %\n");
         expect_table(fixture, 100, false, false,
-                "GPU 10  [################....] 8192 of 10240 MiB, 7 of 10 granted, 2 reserved, busy 71 %, 50 C, 123 \n"
+                "GPU 10  H100  [################....] 8192 of 10240 MiB, 7 of 10 granted, 2 reserved, busy 71 %\n"
                 "  busy   |                                                          _#| now\n"
                 "  memory |                                                         #_=| now\n"
                 "  POD       CONTAINER  REPLICAS    MEMORY     LIMIT  OF LIMIT      PEAK    SM  THREADS  LAST HOUR\n"
@@ -92,6 +105,34 @@ static void test_a_unit_that_drains_shows_what_is_still_granted(void **state)
                 "GPU 0  [....................] 0 of 0 MiB, 3 of 10 granted, draining  GPU-A\n"
                 "  POD       REPLICAS\n"
                 "  ns/train         3\n");
+}
+
+/* Nothing is cut in the middle of a word as long as the memory has room, and the rest comes as there is more. */
+static void test_a_gpus_line_has_what_fits(void **state)
+{
+        static const struct {
+                unsigned int width;
+                const char *line;
+        } table[] = {{40, "GPU 10  [########..] 8.0 of 10.0 GiB"},
+                {53, "GPU 10  [########..] 8.0 of 10.0 GiB, 7 of 10 granted"},
+                {64, "GPU 10  [########..] 8.0 of 10.0 GiB, 7 of 10 granted, busy 71 %"},
+                {68, "GPU 10  [########..] 8.0 of 10.0 GiB, 7 of 10 granted, busy 71 %"},
+                {69, "GPU 10  H100  8.0 of 10.0 GiB, 7 of 10 granted, 2 reserved, busy 71 %"},
+                {81, "GPU 10  H100  8.0 of 10.0 GiB, 7 of 10 granted, 2 reserved, busy 71 %"},
+                {82, "GPU 10  H100  [########..] 8.0 of 10.0 GiB, 7 of 10 granted, 2 reserved, busy 71 %"},
+                {118, "GPU 10  H100  [################....] 8.0 of 10.0 GiB, 7 of 10 granted, 2 reserved, busy 71 %, 50 C, 123 "
+                      "of 400 W"},
+                {119, "GPU 10  H100  [################....] 8.0 of 10.0 GiB, 7 of 10 granted, 2 reserved, busy 71 %, 50 C, 123 "
+                      "of 400 W  GPU-A"}};
+        struct fixture *fixture = *state;
+
+        make(fixture, TOP_BY_MEMORY, "train");
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _free_ char *text = print_table(fixture, table[i].width, false, true);
+
+                *strchr(text, '\n') = '\0';
+                assert_string_equal(text, table[i].line);
+        }
 }
 
 static void test_the_order_is_the_wish(void **state)
@@ -137,7 +178,7 @@ static void test_a_narrow_terminal_has_fewer_columns_and_no_longer_lines(void **
                         assert_in_range(strcspn(line, "\n"), 0, width);
         }
         expect_table(fixture, 40, false, true,
-                "GPU 10  [########..] 8.0 of 10.0 GiB, 7 \n"
+                "GPU 10  [########..] 8.0 of 10.0 GiB\n"
                 "  POD        MEMORY    LIMIT    SM\n"
                 "  ns/train  3.6 GiB  4.0 GiB  40 %\n");
 }
@@ -149,7 +190,7 @@ static void test_colours_say_how_much_is_left(void **state)
 
         make(fixture, TOP_BY_MEMORY, "train");
         expect_table(fixture, 40, true, true,
-                "\033[1mGPU 10  \033[0m[\033[33m########\033[0m..] 8.0 of 10.0 GiB, 7 \n"
+                "\033[1mGPU 10  \033[0m[\033[33m########\033[0m..] 8.0 of 10.0 GiB\n"
                 "\033[2m  POD        MEMORY    LIMIT    SM\033[0m\n"
                 "\033[31m  ns/train  3.6 GiB  4.0 GiB  40 %\033[0m\n");
 }
@@ -213,7 +254,9 @@ static int tear_down(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                TEST(test_a_table_has_units_and_shares_by_memory),
+                TEST(test_a_table_has_units_and_shares_by_memory_in_the_same_columns),
+                TEST(test_a_model_is_as_short_as_on_the_dashboard),
+                TEST(test_a_gpus_line_has_what_fits),
                 TEST(test_processes_and_the_last_hour_are_there_where_they_are_wanted),
                 TEST(test_a_unit_that_drains_shows_what_is_still_granted),
                 TEST(test_the_order_is_the_wish),

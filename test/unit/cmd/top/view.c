@@ -51,11 +51,11 @@ static void assert_hidden(struct fixture *fixture, const char *part)
 static void test_a_screen_has_a_head_units_and_keys(void **state)
 {
         assert_string_equal(draw(*state), "node-a  driver 570.86  configuration half  16:48:03 UTC\n"
-                                          "GPU 2  1 MIG devices, 40 C  GPU-C\n"
-                                          "MIG 2:1  [..........] 0 MiB of -, unhealthy: Xid 79\n"
-                                          "  POD             LIMIT\n"
-                                          "  claim ns/gpu  1.0 GiB\n"
-                                          "GPU 10  [########..] 8.0 of 10.0 GiB, 7 of 10 granted, 2 reserve\n"
+                                          "GPU 2  1 MIG device, 40 C  GPU-C\n"
+                                          "MIG 2:1  [..........] 0 MiB of -, unhealthy: Xid 79  MIG-B\n"
+                                          "  POD            MEMORY    LIMIT  OF LIMIT    SM  THREADS\n"
+                                          "  claim ns/gpu        -  1.0 GiB         -     -        -\n"
+                                          "GPU 10   [########..] 8.0 of 10.0 GiB, 7 of 10 granted\n"
                                           "  POD            MEMORY    LIMIT  OF LIMIT    SM  THREADS\n"
                                           "q quit  h help  s sort: memory  u units: auto  / filter  p proce\n");
 }

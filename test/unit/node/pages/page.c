@@ -66,6 +66,7 @@ static const struct usage_share shares[] = {
                 .memory_peak = 6 * GIB,
                 .sm_percent = 40,
                 .memory_percent = GPU_PERCENT_UNKNOWN,
+                .idle_ms = 5000,
                 .seconds = 12.5,
                 .sm_seconds = -1,
                 .energy = -1,
@@ -177,7 +178,7 @@ static void test_a_page_has_what_the_agent_knows(void **state UNUSED)
                 "\"memoryUsed\":7516192768,\"utilization\":0.62,\"healthy\":true,\"shares\":["
                 "{\"namespace\":\"ns\",\"pod\":\"train\",\"container\":\"main\",\"podUid\":\"u1\",\"replicas\":2,"
                 "\"memoryLimit\":8589934592,\"threadPercent\":25.5,\"memoryUsed\":5368709120,\"memoryPeak\":6442450944,"
-                "\"sm\":0.4,\"seconds\":12.5},{\"replicas\":1,\"memoryUsed\":0,\"memoryPeak\":0,\"seconds\":0}],"
+                "\"sm\":0.4,\"idleSince\":1699999996,\"seconds\":12.5},{\"replicas\":1,\"memoryUsed\":0,\"memoryPeak\":0,\"seconds\":0}],"
                 "\"others\":[{\"by\":\"mps-server\",\"memoryUsed\":1073741824,\"sm\":0.07},"
                 "{\"by\":\"unattributed\",\"memoryUsed\":1073741824}]}]},"
                 "{\"uuid\":\"GPU-1\",\"index\":\"1\",\"memory\":85899345920,\"units\":["

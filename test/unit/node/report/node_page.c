@@ -18,7 +18,7 @@ static const char whole[] =
         "\"memoryUsed\":4,\"utilization\":0.2,\"healthy\":false,\"reason\":\"Xid 79\",\"history\":[null,0.2,1],"
         "\"memoryHistory\":[1,2,3],\"shares\":[{\"namespace\":\"team-a\",\"pod\":\"train-0\",\"container\":\"main\","
         "\"claim\":\"gpu\",\"podUid\":\"u1\",\"replicas\":3,\"memoryLimit\":9,\"threadPercent\":30,\"memoryUsed\":8,"
-        "\"memoryPeak\":9,\"sm\":0.2,\"memoryController\":0.1,\"seconds\":1,\"smSeconds\":0.5,\"energy\":1.5,"
+        "\"memoryPeak\":9,\"sm\":0.2,\"memoryController\":0.1,\"idleSince\":1764175000,\"seconds\":1,\"smSeconds\":0.5,\"energy\":1.5,"
         "\"processes\":[{\"pid\":4711,\"name\":\"python3\",\"memoryUsed\":8,\"sm\":0.1}],\"history\":[0.1],"
         "\"memoryHistory\":[8]}],\"others\":[{\"by\":\"host\",\"memoryUsed\":1,\"sm\":0.1,"
         "\"processes\":[{\"pid\":1,\"name\":\"sh\"}]}]}]}],"

@@ -104,6 +104,30 @@ static void test_processes_are_added_up_by_pod(void **state UNUSED)
         usage_free(usage);
 }
 
+static uint64_t idle_ms_after(struct usage *usage, uint64_t at_ms, unsigned int sm_percent)
+{
+        const struct gpu_process process = PROCESS(1, GIB, sm_percent, "P");
+
+        usage_add(usage, one(at_ms, &process, sm_percent == 99 ? 0 : 1), NULL, 0);
+        return find_share(usage, USAGE_POD, "P").idle_ms;
+}
+
+static void test_a_share_is_idle_since_its_activity_ended_with_or_without_a_process(void **state UNUSED)
+{
+        static const unsigned int gone = 99;
+        static const struct {
+                uint64_t at_ms;
+                unsigned int sm_percent;
+                uint64_t idle_ms;
+        } steps[] = {{1000, 0, 1000}, {2000, 0, 1000}, {3000, 1, 0}, {4000, 0, 4000}, {5000, DARK, 0}, {6000, 7, 0},
+                {7000, gone, 7000}, {8000, gone, 7000}, {9000, 0, 7000}, {10000, 3, 0}};
+        struct usage *usage = usage_new();
+
+        for (size_t i = 0; i < ARRAY_SIZE(steps); i++)
+                assert_int_equal(idle_ms_after(usage, steps[i].at_ms, steps[i].sm_percent), steps[i].idle_ms);
+        usage_free(usage);
+}
+
 /* ---- what is not known ---- */
 
 static void test_an_unknown_part_makes_the_whole_unknown(void **state UNUSED)
@@ -343,6 +367,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_an_hour_is_remembered_of_units_and_shares),
                 cmocka_unit_test(test_processes_are_added_up_by_pod),
+                cmocka_unit_test(test_a_share_is_idle_since_its_activity_ended_with_or_without_a_process),
                 cmocka_unit_test(test_an_unknown_part_makes_the_whole_unknown),
                 cmocka_unit_test(test_energy_is_split_only_where_the_activity_of_all_is_known),
                 cmocka_unit_test(test_a_server_of_mps_is_no_pod_whose_container_it_runs_in),
