@@ -114,7 +114,7 @@ struct mps_fact {
 /*
  * WARPSHARE_FRACTION: the memory limit as a part of the memory that NVML reports of the whole unit, rounded down to
  * four decimals. A program that uses this part of what CUDA reports as the total stays within its limit, since CUDA
- * reports no more than NVML (docs/evidence.md). NULL if there is no limit (|mib| 0), if the part is less than 0.0001,
+ * reports no more than NVML (docs/evidence.md). NULL without a limit (|mib| 0), if the part is less than 0.0001,
  * or if NVML does not report the unit's memory (|memory|, in bytes, 0): how a configured size compares with what CUDA
  * reports is unknown.
  */
