@@ -580,6 +580,20 @@ def test_an_unhealthy_gpu_is_tainted_until_it_is_healthy_again(node):
     node.dra.wait_health(DRIVER, 'gpu-0-shared', 'HEALTHY')
 
 
+def test_each_release_of_kubelet_hears_health_by_the_service_that_it_prefers(node):
+    start(node)
+    for release, service in [('1.36', 'v1alpha1'), ('1.37', 'v1'), ('1.40', 'v1'), ('1.36', 'v1alpha1')]:
+        node.dra.release = release
+        node.dra.restart()
+        node.dra.wait_health(DRIVER, 'gpu-0-shared', 'HEALTHY')
+        assert node.dra.health_services == {DRIVER: service + '.DRAResourceHealth'}
+        node.agent.kill()
+        node.dra.wait(lambda: not node.dra.health, 'the stream of health has ended')
+        start_agent(node)
+        node.dra.wait_health(DRIVER, 'gpu-0-shared', 'HEALTHY')
+        assert node.dra.health_services == {DRIVER: service + '.DRAResourceHealth'}
+
+
 def test_pods_on_an_unhealthy_gpu_are_evicted_where_that_is_configured(node):
     start(node, 2, unhealthy='NoExecute')
     fail_first(node)

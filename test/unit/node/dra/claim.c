@@ -35,7 +35,8 @@ static int read_claim(struct made *made, const char *results, const char *config
         *made = (struct made){.arena = ARENA_INIT, .claim = named};
         strbuf_printf(&text,
                 "{'metadata': {'uid': '" UID "'}, 'status': {'allocation': {'devices': {'results': %s, 'config': %s}},"
-                " 'reservedFor': [{'resource': 'pods', 'name': 'a', 'uid': 'p-1'}, {'resource': 'jobs', 'uid': 'j'}, 7, {'resource': 'pods', 'uid': 'p-2'}]}}",
+                " 'reservedFor': [{'resource': 'pods', 'name': 'a', 'uid': 'p-1'}, {'resource': 'jobs', 'uid': 'j'}, 7, {'resource': 'pods', 'uid': 'p-2'},"
+                " {'apiGroup': 'scheduling.k8s.io', 'resource': 'podgroups', 'name': 'gang', 'uid': 'g-1'}]}}",
                 results, configs);
         for (size_t i = 0; i < text.size; i++)
                 if (text.data[i] == '\'')
