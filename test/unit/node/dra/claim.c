@@ -85,6 +85,33 @@ static void test_a_share_is_read_with_what_it_takes(void **state UNUSED)
         made_done(&made);
 }
 
+/* The annotation may be written by a tenant, and becomes a part of a path. */
+static void test_the_name_in_the_pod_is_read_if_it_can_be_one(void **state UNUSED)
+{
+        static const struct {
+                const char *annotation; /* NULL: none */
+                bool is_name;
+        } cases[] = {{"gpu", true}, {NULL, false}, {"", false}, {"..", false}, {"../../etc", false}, {"a/b", false},
+                {"GPU", false}, {"a-", false},
+                {"a234567890123456789012345678901234567890123456789012345678901234", false}};
+
+        for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+                struct made made;
+                struct dra_claim claim = named;
+
+                assert_ok(read_claim(&made, "[" RESULT "]", "[]"), &made.err);
+                json_object_set_new(json_object_get(made.object, "metadata"), "annotations",
+                        json_pack("{s:s*}", "resource.kubernetes.io/pod-claim-name", cases[i].annotation));
+                assert_ok(dra_claim_read(&claim, &made.arena, made.object, "gpu.warpshare.dev", "n1", &made.err),
+                        &made.err);
+                if (cases[i].is_name)
+                        assert_string_equal(claim.pod_claim_name, cases[i].annotation);
+                else
+                        assert_null(claim.pod_claim_name);
+                made_done(&made);
+        }
+}
+
 static void test_results_of_other_drivers_and_of_other_nodes_are_left_out(void **state UNUSED)
 {
         struct made made;
@@ -313,6 +340,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_a_share_is_read_with_what_it_takes),
+                cmocka_unit_test(test_the_name_in_the_pod_is_read_if_it_can_be_one),
                 cmocka_unit_test(test_results_of_other_drivers_and_of_other_nodes_are_left_out),
                 cmocka_unit_test(test_a_claim_without_anything_of_ours_is_refused),
                 cmocka_unit_test(test_what_cannot_be_is_refused_with_field_value_and_bound),
