@@ -265,7 +265,7 @@ static int read_pods(const struct reading *reading, const json_t *object, struct
         return 0;
 }
 
-/* Whoever may change the claim may write any text here. One that no pod can have as a name is no name. */
+/* A tenant may write any text here, and it becomes a part of a path: only what can be such a name counts. */
 static const char *read_pod_claim_name(const struct reading *reading, const json_t *object)
 {
         const char *name =
