@@ -3,6 +3,7 @@ CDI files, and CUDA programs under the MPS daemon that the agent has started for
 import concurrent.futures
 import contextlib
 import itertools
+import json
 import os
 import re
 import threading
@@ -61,6 +62,37 @@ def test_a_pod_gets_the_share_that_its_claim_asks_for(node):
     pod.end()
     wait_no_daemon(node)
     assert not [device for device in node.cdi_devices() if device.startswith('gpu.warpshare.dev')]
+
+
+def read_lines(path):
+    with open(path, encoding='utf-8') as file:
+        return [json.loads(line) for line in file]
+
+
+def test_a_program_reads_its_share_in_a_file_until_its_claim_is_released(node):
+    start(node)
+    claim = node.claim('train', {'memory': '10Gi', 'threadPercentage': '30'})
+    pod = node.run(claim)
+    path = pod.container.mounts['/var/run/kubernetes.io/dra-device-attributes/resourceclaims/train/gpu/%s-metadata.json' % DRIVER]
+    told = read_lines(path)
+    result, = node.results(claim)
+    attributes = {**node.devices()['gpu-0-shared']['attributes'],
+                  'memoryMiB': {'int': 10240}, 'threadPercentage': {'int': 30}, 'tier': {'string': 'verified'}}
+    del attributes['type']
+    assert told == [
+        {'kind': 'DeviceMetadata', 'apiVersion': 'metadata.resource.k8s.io/' + version,
+         'metadata': {'name': 'train', 'namespace': 'default', 'uid': claim['metadata']['uid'], 'generation': 1},
+         'requests': [{'name': 'gpu', 'devices': [
+             {'driver': DRIVER, 'pool': result['pool'], 'name': 'gpu-0-shared', 'attributes': attributes}]}]}
+        for version in ('v1beta1', 'v1alpha1')]
+    node.agent.kill()
+    os.rename(path, os.path.join(os.path.dirname(path), 'gone_gpu.json'))  # of a claim that nobody knows any more
+    start_agent(node)
+    node.wait(lambda: os.listdir(os.path.dirname(path)) == [os.path.basename(path)], 'only the file of the claim is there')
+    assert read_lines(path) == told
+    node.dra.wait_driver(DRIVER)
+    pod.end()
+    assert os.listdir(os.path.dirname(path)) == []
 
 
 def test_a_gpu_whose_memory_the_configuration_says_is_shared_with_limits(node):
