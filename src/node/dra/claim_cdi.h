@@ -92,7 +92,7 @@ void dra_metadata_add(struct arena *arena, const char *folder, const char *drive
 int dra_metadata_write(
         const char *folder, const char *driver, const struct dra_claim *claim, struct error *err) MUST_USE;
 
-/* Whether |name|, without its folder, is the name of a file that dra_metadata_write() has made. |driver| is not read. */
+/* Whether |name|, without its folder, is the name of a file that dra_metadata_write() has made. |driver|: not read. */
 bool dra_metadata_is_file(const char *driver, const char *name);
 
 /* Succeeds if there is none. */
