@@ -189,6 +189,7 @@ def test_who_does_not_have_the_address_gets_nothing_by_the_port_alone(start, fle
         answer = dashboard.ask(path, token)
         assert (answer.status, answer.json()) == (404, {
             'error': "the address has a secret part: open the one that 'warpshare dashboard' has printed"}), path
+    assert dashboard.ask(dashboard.prefix).json() == {'error': "the address ends with '/': open it with that"}
     assert start().prefix != dashboard.prefix
 
 

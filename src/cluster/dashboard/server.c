@@ -554,6 +554,8 @@ static void on_dashboard_request(struct http_request *request, void *data)
         if (!path)
                 server_answer_error(request, 404,
                         "the address has a secret part: open the one that 'warpshare dashboard' has printed");
+        else if (!*path)
+                server_answer_error(request, 404, "the address ends with '/': open it with that");
         else if (strcmp(path, "/livez") == 0)
                 http_request_answer_plain(request, 200, "ok\n");
         else if (strcmp(path, "/healthz") == 0)
