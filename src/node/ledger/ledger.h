@@ -33,6 +33,7 @@
 #include "plan/rollout.h"
 
 struct ledger;
+struct pod_source;
 
 /* Milliseconds. */
 struct ledger_time {
@@ -105,6 +106,9 @@ enum ledger_word ledger_held(struct ledger *ledger, struct arena *arena, struct 
 
 /* The folder of the socket of kubelet's list; NULL: kubelet is not asked. */
 const char *ledger_list_folder(const struct ledger *ledger);
+
+/* Reads pods; valid as long as the ledger is. */
+const struct pod_source *ledger_pod_source(const struct ledger *ledger);
 
 /* Asks kubelet for its list; on_held() follows, also without an answer. */
 void ledger_ask(struct ledger *ledger);
