@@ -200,7 +200,7 @@ struct pod_call *pod_call_cancel(struct pod_call *call)
         return NULL;
 }
 
-static void end_call(struct pod_call *call, const struct kube_answer *answer)
+static void pod_call_end(struct pod_call *call, const struct kube_answer *answer)
 {
         call->question.done(answer, call->question.data);
         free_call(call);
@@ -216,7 +216,7 @@ static void on_server_answered(const struct kube_answer *answer, void *data)
                 error_raise(&err, answer->error->kind, "%s; and kubelet: %s", answer->error->text, call->failure.text);
                 both.error = &err;
         }
-        end_call(call, &both);
+        pod_call_end(call, &both);
 }
 
 static void ask_server(struct pod_call *call, uint64_t timeout_ms)
@@ -259,7 +259,7 @@ static bool names_claim(const json_t *pod, const char *claim)
         return is_named;
 }
 
-static int check_answer(const struct pod_call *call, struct error *err)
+static int pod_call_check(const struct pod_call *call, struct error *err)
 {
         const struct pod_question *question = &call->question;
 
@@ -293,11 +293,12 @@ static void on_kubelet_ended(struct rpc_call *rpc UNUSED, enum rpc_status status
                 return;
         call->kubelet = rpc_client_close(call->kubelet);
         if (status != RPC_OK)
-                error_raise(failure, ERROR_UNAVAILABLE, "%s: %s", rpc_status_name(status), text);
+                error_raise(failure, status == RPC_NOT_FOUND ? ERROR_NOT_FOUND : ERROR_UNAVAILABLE, "%s: %s",
+                        rpc_status_name(status), text);
         else if (!failure->kind && !call->pod)
                 error_raise(failure, ERROR_INVALID, "no answer");
-        if (!failure->kind && check_answer(call, failure) == 0) {
-                end_call(call, &(struct kube_answer){.object = call->pod, .reason = ""});
+        if (!failure->kind && pod_call_check(call, failure) == 0) {
+                pod_call_end(call, &(struct kube_answer){.object = call->pod, .reason = ""});
                 return;
         }
         error_raise_prefix(failure, "GetPod on '%s'", call->source->socket);
@@ -306,10 +307,10 @@ static void on_kubelet_ended(struct rpc_call *rpc UNUSED, enum rpc_status status
         if (call->source->client)
                 ask_server(call, call->question.timeout_ms - call->question.timeout_ms / 2);
         else
-                end_call(call, &(struct kube_answer){.error = failure, .reason = ""});
+                pod_call_end(call, &(struct kube_answer){.error = failure, .reason = ""});
 }
 
-static void ask_kubelet(struct pod_call *call)
+static void pod_call_ask_kubelet(struct pod_call *call)
 {
         static const struct rpc_handlers handlers = {.message = on_kubelet_message, .ended = on_kubelet_ended};
         const struct rpc_client_options options = {.limits = {.message = POD_ANSWER_MAX}};
@@ -347,7 +348,7 @@ struct pod_call *pod_source_get(const struct pod_source *source, const struct po
         call->question.uid = question->uid ? arena_strdup(&call->arena, question->uid) : NULL;
         call->question.claim = question->claim ? arena_strdup(&call->arena, question->claim) : NULL;
         if (can_ask_kubelet(source, question->uid))
-                ask_kubelet(call);
+                pod_call_ask_kubelet(call);
         else
                 ask_server(call, question->timeout_ms);
         return call;

@@ -1,7 +1,7 @@
 /*
  * Reads a pod: from kubelet, whose socket of pods (Kubernetes 1.37, v1alpha1.Pods/GetPod) needs no right in the
  * cluster; and from the API server if that socket is missing, refuses, has another pod, or does not answer in time.
- * kubelet is asked anew for each pod, on a connection of its own: a kubelet that starts, ends or is updated changes
+ * For each pod kubelet is asked on a connection of its own: a kubelet that starts, ends or is updated changes
  * nothing here.
  *
  *   get ──► kubelet, half of the time ──┬── the pod ────────────────────► done
@@ -46,7 +46,8 @@ struct pod_question {
         const char *uid;   /* NULL: not known, so kubelet is not asked */
         const char *claim; /* NULL, or the ResourceClaim whose use is asked for */
         uint64_t timeout_ms;
-        kube_done_fn *done; /* as of kube_client_send(); only |object| and |error| are set if kubelet has answered */
+        kube_done_fn *done; /* as of kube_client_send(); only |object| and |error| are set if kubelet has answered;
+                             ERROR_NOT_FOUND: it does not know the UID */
         void *data;
 };
 
