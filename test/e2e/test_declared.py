@@ -199,6 +199,10 @@ def test_kubelet_is_enough_where_no_api_server_is_used(node, cluster):
     node.kubelet.serves_pods = True
     start(node, declared())
     assert run_declaring(node, cluster) == '60'
+    node.kubelet.pod_refusal = (grpc.StatusCode.PERMISSION_DENIED, 'not for you')
+    assert run_declaring(node, cluster, 'refused') == '20'
+    line = node.agent.wait_log("a container's declaration is ignored.*").group(0)
+    assert 'not for you' in line and 'the agent does not use the API server' in line
 
 
 def test_a_volume_at_dev_shm_is_seen_by_kubelets_answer(node, cluster):

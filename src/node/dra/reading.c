@@ -41,7 +41,7 @@ struct reading {
         struct dra_uses *uses;              /* by the pods, of a claim with several shares; else NULL */
         const struct ledger_claim_pod *pod; /* that is being read */
         size_t n_pods;                      /* how many pods of the claim were checked */
-        unsigned int n_asked;               /* how many of these were read from the API server */
+        unsigned int n_asked;               /* how many of these were read */
         bool is_again;                      /* pods are checked a second time, for other claims only */
         unsigned int n_done;                /* of |readings| when the first pod was checked */
         struct dra_room room;

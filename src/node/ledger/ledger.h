@@ -48,7 +48,8 @@ struct ledger_options {
         void (*on_change)(void *data);    /* the broker's unavailable() would answer differently now */
         const struct unit_health *health; /* of the GPUs themselves. Must outlive the ledger, as |events| */
         struct node_events *events;       /* NULL: no events are reported */
-        struct kube_client *client;       /* pods are read with it; NULL: they cannot be. Open until ledger_close() */
+        struct kube_client
+                *client; /* pods are read with it where kubelet does not say it, or NULL. Open until ledger_close() */
         void (*on_held)(void *data); /* ledger_ask() has its answer, or kubelet answers again after a long silence */
         bool (*repeat)(const char *resource, void *data); /* plugins_repeat() */
         /*

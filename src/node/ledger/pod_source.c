@@ -288,6 +288,7 @@ static void on_kubelet_ended(struct rpc_call *rpc UNUSED, enum rpc_status status
 {
         struct pod_call *call = data;
         struct error *failure = &call->failure;
+        struct error err;
 
         if (call->is_cancelled)
                 return;
@@ -304,10 +305,14 @@ static void on_kubelet_ended(struct rpc_call *rpc UNUSED, enum rpc_status status
         error_raise_prefix(failure, "GetPod on '%s'", call->source->socket);
         log_debug("kubelet does not say what the pod is", LOG_STR("namespace", call->question.namespace),
                 LOG_STR("pod", call->question.name), LOG_ERR(failure));
-        if (call->source->client)
+        if (call->source->client) {
                 ask_server(call, call->question.timeout_ms - call->question.timeout_ms / 2);
-        else
-                pod_call_end(call, &(struct kube_answer){.error = failure, .reason = ""});
+                return;
+        }
+        error_raise(&err, failure->kind,
+                "%s; and the agent does not use the API server, which it would ask then (--node-name, --kubeconfig)",
+                failure->text);
+        pod_call_end(call, &(struct kube_answer){.error = &err, .reason = ""});
 }
 
 static void pod_call_ask_kubelet(struct pod_call *call)
