@@ -53,7 +53,10 @@ struct pod_question {
 
 struct pod_call;
 
-/* Somebody can be asked. The question is copied. |done| is never called inside this; the call is valid until then, or until it is cancelled. */
+/*
+ * Somebody can be asked. The question is copied. |done| is never called inside this; the call is valid until then, or
+ * until it is cancelled.
+ */
 struct pod_call *pod_source_get(const struct pod_source *source, const struct pod_question *question);
 struct pod_call *pod_call_cancel(struct pod_call *call); /* accepts NULL, returns NULL */
 
