@@ -304,7 +304,7 @@ static const struct config config_initial = {
                 .shares = 4},
 };
 
-/* ---- a ConfigMap or the values of a chart in the place of a configuration: people have these, and give their files ---- */
+/* ---- a ConfigMap or the values of a chart in the place of a configuration: people have these files ---- */
 
 static const struct holder {
         const char *name;
@@ -412,12 +412,15 @@ static int config_read_values(
         return 0;
 }
 
-/* A file of another program: none of its keys is one of ours. NVIDIA's plugin starts with it, so a drop-in does. */
+/*
+ * A file of another program: none of its keys is one of ours, or it is one for mig-parted, which begins with our
+ * "version", too. NVIDIA's plugin starts with it, so a drop-in does.
+ */
 static int refuse_foreign(
         const struct reading *reading, const struct tree *tree, const struct tree_node *root, struct error *err)
 {
         _cleanup_(strbuf_done) struct strbuf known = STRBUF_INIT;
-        const char *first = json_object_iter_key(json_object_iter((json_t *)(uintptr_t)root->json));
+        const char *first = NULL;
         const char **names = ARENA_ARRAY(tree->arena, const char *, schema_file.n_keys);
         const char *nearest;
         const char *name;
@@ -426,10 +429,21 @@ static int refuse_foreign(
         for (size_t i = 0; i < schema_file.n_keys; i++) {
                 names[i] = schema_file.keys[i].name;
                 strbuf_printf(&known, "%s%s", i ? ", " : "", names[i]);
-                json_object_foreach(
-                        (json_t *)(uintptr_t)root->json, name, value) if (strcasecmp(name, names[i]) == 0) return 0;
         }
-        if (!first || reading->options->drop_in)
+        if (reading->options->drop_in)
+                return 0;
+        if (json_object_get(root->json, "mig-configs"))
+                return tree_fail(tree, root, err,
+                        "mig-configs: this is a configuration of MIG, as for mig-parted: 'warpshare mig plan' reads it");
+        json_object_foreach((json_t *)(uintptr_t)root->json, name, value)
+        {
+                for (size_t i = 0; i < schema_file.n_keys; i++)
+                        if (strcasecmp(name, names[i]) == 0)
+                                return 0;
+                if (!first)
+                        first = name;
+        }
+        if (!first)
                 return 0;
         nearest = text_nearest(first, names, schema_file.n_keys);
         return tree_fail(tree, root, err,
@@ -459,7 +473,7 @@ static int config_read_text(struct reading *reading, const struct config_text *t
         struct tree_node root = {.path = ""};
         struct tree_node found;
         struct config_text inner;
-        const struct holder *holder;
+        const struct holder *holder = NULL;
 
         reading->name = arena_strdup(reading->arena, text->name);
         if (yaml_load(&yaml, name, text->text, text->size, tree.warn, tree.warn_data, err) < 0)

@@ -202,7 +202,7 @@ static bool is_pattern_name(const struct resource_pattern *patterns, size_t n_pa
         return false;
 }
 
-/* Whether a node can have the resource |name|: that of GPUs, of a MIG profile, or one of the configuration's patterns. */
+/* Whether a node can have the resource |name|: that of GPUs, of a MIG profile, or of one of the patterns. */
 static bool name_is_possible(const struct plan_builder *builder, const char *name)
 {
         const struct config_patterns *patterns = &builder->config->patterns;

@@ -114,7 +114,7 @@ def test_pods_and_namespaces_have_a_table_each_with_what_lies_idle(shown, fleet)
 def test_bars_have_a_legend_on_every_page_that_has_some(shown):
     for view in (f'gpus/{uuid_of(1, 0)}', 'nodes/node-1'):
         show(shown, view, '.legend')
-        assert shown.texts('.legend span') == ['granted; filled: memory used', 'memory nearly full', 'granted, not used', 'free', 'reserved for larger requests']
+        assert shown.texts('.legend span') == ['granted; filled: memory used', 'memory nearly full', 'granted, not used', 'free', 'reserved for larger requests, or waiting for a change']
 
 
 def test_a_gpus_page_says_who_has_what_and_why_some_is_reserved(shown):

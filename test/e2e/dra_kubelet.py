@@ -6,6 +6,9 @@ NodeWatchResources at once, and again when it ends; of several instances of a dr
 connected; before Prepare it reads the claim itself, and what it has prepared it remembers until its restart; a claim is unprepared when
 the last of its pods is gone.
 
+Of health it takes the service that its release prefers among those that the driver has announced (|release|, HEALTH). It is stricter
+than Kubernetes: 1.36 opens v1alpha1 whether that was announced or not, this one does not.
+
 Recorded with a real kubelet 1.36.2: of pods that were deleted with a grace period of 0 the Unprepare came after the Prepare of those that
 followed, in 117 of 254 cases; and a Prepare that failed was tried again only after more than a minute. So prepare() is called once, and
 whoever calls it does not try again as long as a test runs; and a pod may be gone from the API server before unprepare().
@@ -23,6 +26,11 @@ import dra_pb2 as dra
 import pluginregistration_pb2 as watcher
 
 SERVICES = {f'{version}.DRAPlugin': f'/k8s.io.kubelet.pkg.apis.dra.{version}.DRAPlugin/' for version in ('v1', 'v1beta1')}
+# By release: the services of health that a kubelet knows, the one that it prefers first (kubernetes#139477, pickHealthService). 1.40 is
+# planned to know v1 only.
+HEALTH = {'1.36': ['v1alpha1.DRAResourceHealth'],
+          '1.37': ['v1.DRAResourceHealth', 'v1alpha1.DRAResourceHealth'],
+          '1.40': ['v1.DRAResourceHealth']}
 PATIENCE = 45  # kubelet's own, for Prepare and Unprepare
 SLICES = '/apis/resource.k8s.io/v1/resourceslices'
 CLAIMS = '/apis/resource.k8s.io/v1/namespaces/%s/resourceclaims'
@@ -40,8 +48,8 @@ def dial(path):
 class Driver:
     """A registered instance."""
 
-    def __init__(self, socket, name, endpoint, service):
-        self.socket, self.name, self.endpoint, self.service = socket, name, endpoint, service
+    def __init__(self, socket, name, endpoint, service, health_service):
+        self.socket, self.name, self.endpoint, self.service, self.health_service = socket, name, endpoint, service, health_service
         self.ready = threading.Event()
         self.gone = threading.Event()
         self.channel = dial(endpoint)
@@ -68,7 +76,7 @@ class Driver:
         return results
 
     def watch(self):
-        return self.channel.unary_stream('/v1alpha1.DRAResourceHealth/NodeWatchResources',
+        return self.channel.unary_stream(f'/{self.health_service}/NodeWatchResources',
                                          request_serializer=dra.ClaimsRequest.SerializeToString,
                                          response_deserializer=dra.WatchResponse.FromString)(dra.ClaimsRequest())
 
@@ -102,6 +110,7 @@ class DraKubelet:
         self.plugins = os.path.join(folder, 'plugins')
         for path in (self.registry, self.plugins):
             os.makedirs(path, exist_ok=True)
+        self.release = '1.36'  # of HEALTH; a new one holds from the next start() on
         self.rewatch_delay = 5.0  # seconds from the end of a stream of health to the next
         self.look = 1.0  # seconds between two looks of its plugin watcher
         self.wipe_delay = 30.0  # seconds without a connected instance of a driver after which its slices are deleted
@@ -110,6 +119,7 @@ class DraKubelet:
         self.drivers = []  # in the order of their registration
         self.told = []  # (driver, None or why it was refused) of each registration
         self.health = {}  # driver → {(pool, device): DeviceHealth} of the newest message
+        self.health_services = {}  # driver → the service that the newest message came by
         self.claims = {}  # UID → Claim
         self.calls = []  # (method, UIDs) of each call that was answered
         self._lonely = {}  # driver → since when no instance of it is connected
@@ -129,6 +139,7 @@ class DraKubelet:
         with self.changed:
             drivers, self.drivers = self.drivers, []
             self.health.clear()
+            self.health_services.clear()
             self._lonely.clear()
             self.changed.notify_all()
         for driver in drivers:
@@ -204,10 +215,12 @@ class DraKubelet:
                 service = next((version for version in info.supported_versions if version in SERVICES), None)
                 refusal = self._refusal(info, service)
                 if not refusal:
-                    driver = Driver(path, info.name, info.endpoint or path, service)
+                    health_service = next((known for known in HEALTH[self.release] if known in info.supported_versions), None)
+                    driver = Driver(path, info.name, info.endpoint or path, service, health_service)
                     with self.changed:
                         self.drivers.append(driver)
-                    self._run(self._watch_health, driver, stopping)
+                    if health_service:
+                        self._run(self._watch_health, driver, stopping)
                 call('NotifyRegistrationStatus', watcher.RegistrationStatus(plugin_registered=not refusal, error=refusal or ''),
                      watcher.RegistrationStatusResponse)
             except grpc.RpcError:
@@ -280,9 +293,11 @@ class DraKubelet:
                 for message in driver.watch():
                     with self.changed:
                         self.health[driver.name] = {(one.device.pool_name, one.device.device_name): one for one in message.devices}
+                        self.health_services[driver.name] = driver.health_service
                         self.changed.notify_all()
             with self.changed:
                 self.health.pop(driver.name, None)
+                self.health_services.pop(driver.name, None)
                 self.changed.notify_all()
             driver.gone.wait(self.rewatch_delay)
 

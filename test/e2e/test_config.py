@@ -150,6 +150,7 @@ HAMI = 'nvidia:\n  resourceCountName: nvidia.com/gpu\n  deviceSplitCount: 10\n'
     (HAMI, "line 1: 'nvidia' is an unknown key, and none is known: a configuration has some of version, flags, resources, sharing"),
     (MANIFEST % '  device-config.yaml: |\n    ' + HAMI.replace('\n', '\n    '), "config 'FILE: device-config.yaml' line 1: 'nvidia'"),
     ('{"nodeconfig": [{"name": "n", "devicesplitcount": 10}]}', "'nodeconfig' is an unknown key"),
+    ('version: v1\nmig-configs: {all-disabled: []}\n', "mig-configs: this is a configuration of MIG, as for mig-parted: 'warpshare mig plan' reads it"),
     ('sharin: {timeSlicing: {}}\n', "'sharin' is an unknown key, and none is known: a configuration has some of version, flags"),
     ('sharin: {timeSlicing: {}}\n', "did you mean 'sharing'?"),
 ])

@@ -4,6 +4,7 @@ import concurrent.futures
 import contextlib
 import copy
 import itertools
+import json
 import os
 import re
 import threading
@@ -62,6 +63,37 @@ def test_a_pod_gets_the_share_that_its_claim_asks_for(node):
     pod.end()
     wait_no_daemon(node)
     assert not [device for device in node.cdi_devices() if device.startswith('gpu.warpshare.dev')]
+
+
+def read_lines(path):
+    with open(path, encoding='utf-8') as file:
+        return [json.loads(line) for line in file]
+
+
+def test_a_program_reads_its_share_in_a_file_until_its_claim_is_released(node):
+    start(node)
+    claim = node.claim('train', {'memory': '10Gi', 'threadPercentage': '30'})
+    pod = node.run(claim)
+    path = pod.container.mounts['/var/run/kubernetes.io/dra-device-attributes/resourceclaims/train/gpu/%s-metadata.json' % DRIVER]
+    told = read_lines(path)
+    result, = node.results(claim)
+    attributes = {**node.devices()['gpu-0-shared']['attributes'],
+                  'memoryMiB': {'int': 10240}, 'threadPercentage': {'int': 30}, 'tier': {'string': 'verified'}}
+    del attributes['type']
+    assert told == [
+        {'kind': 'DeviceMetadata', 'apiVersion': 'metadata.resource.k8s.io/' + version,
+         'metadata': {'name': 'train', 'namespace': 'default', 'uid': claim['metadata']['uid'], 'generation': 1},
+         'requests': [{'name': 'gpu', 'devices': [
+             {'driver': DRIVER, 'pool': result['pool'], 'name': 'gpu-0-shared', 'attributes': attributes}]}]}
+        for version in ('v1beta1', 'v1alpha1')]
+    node.agent.kill()
+    os.rename(path, os.path.join(os.path.dirname(path), 'gone_gpu.json'))  # of a claim that nobody knows any more
+    start_agent(node)
+    node.wait(lambda: os.listdir(os.path.dirname(path)) == [os.path.basename(path)], 'only the file of the claim is there')
+    assert read_lines(path) == told
+    node.dra.wait_driver(DRIVER)
+    pod.end()
+    assert os.listdir(os.path.dirname(path)) == []
 
 
 def test_a_gpu_whose_memory_the_configuration_says_is_shared_with_limits(node):
@@ -579,6 +611,20 @@ def test_an_unhealthy_gpu_is_tainted_until_it_is_healthy_again(node):
     node.gpus(2, model=H100, events=EVENTS)
     node.cluster.api.wait_for(lambda: taints(node, 'gpu-0-shared') == [])
     node.dra.wait_health(DRIVER, 'gpu-0-shared', 'HEALTHY')
+
+
+def test_each_release_of_kubelet_hears_health_by_the_service_that_it_prefers(node):
+    start(node)
+    for release, service in [('1.36', 'v1alpha1'), ('1.37', 'v1'), ('1.40', 'v1'), ('1.36', 'v1alpha1')]:
+        node.dra.release = release
+        node.dra.restart()
+        node.dra.wait_health(DRIVER, 'gpu-0-shared', 'HEALTHY')
+        assert node.dra.health_services == {DRIVER: service + '.DRAResourceHealth'}
+        node.agent.kill()
+        node.dra.wait(lambda: not node.dra.health, 'the stream of health has ended')
+        start_agent(node)
+        node.dra.wait_health(DRIVER, 'gpu-0-shared', 'HEALTHY')
+        assert node.dra.health_services == {DRIVER: service + '.DRAResourceHealth'}
 
 
 def test_pods_on_an_unhealthy_gpu_are_evicted_where_that_is_configured(node):

@@ -1,4 +1,4 @@
-"""The DRA service with grpcio as kubelet: it finds the driver by its sockets, and calls it as Kubernetes 1.32 to 1.36 do."""
+"""The DRA service with grpcio as kubelet: it finds the driver by its sockets, and calls it as Kubernetes 1.32 to 1.37 do."""
 import os
 import queue
 import shutil
@@ -94,9 +94,9 @@ def results(future):
     return {entry.key: entry.value for entry in future.result().claims}
 
 
-def watch(channel):
+def watch(channel, version):
     return channel.unary_stream(
-        '/v1alpha1.DRAResourceHealth/NodeWatchResources', request_serializer=dra.ClaimsRequest.SerializeToString,
+        f'/{version}.DRAResourceHealth/NodeWatchResources', request_serializer=dra.ClaimsRequest.SerializeToString,
         response_deserializer=dra.WatchResponse.FromString)(dra.ClaimsRequest(), timeout=PATIENCE)
 
 
@@ -105,7 +105,8 @@ def test_get_info_has_the_drivers_socket_and_versions(start):
     with dial(driver.first) as channel:
         info = get_info(channel)
         assert (info.type, info.name, info.endpoint) == ('DRAPlugin', DRIVER, driver.second)
-        assert list(info.supported_versions) == ['v1.DRAPlugin', 'v1beta1.DRAPlugin', 'v1alpha1.DRAResourceHealth']
+        assert list(info.supported_versions) == [
+            'v1.DRAPlugin', 'v1beta1.DRAPlugin', 'v1.DRAResourceHealth', 'v1alpha1.DRAResourceHealth']
         assert os.path.exists(driver.second)
         notify(channel, True)
     assert driver.says() == 'registered'
@@ -185,10 +186,10 @@ def test_a_connection_that_was_closed_while_idle_is_opened_again(start):
             assert list(results(answer)) == [uid]
 
 
-def test_every_watcher_gets_health_at_once_and_again(start):
+def test_every_watcher_of_either_version_gets_health_at_once_and_again(start):
     driver = start()
     with dial(driver.second) as channel, dial(driver.second) as other:
-        streams = [watch(channel), watch(channel), watch(other)]
+        streams = [watch(channel, 'v1'), watch(channel, 'v1'), watch(channel, 'v1alpha1'), watch(other, 'v1alpha1')]
         driver.tell('health 1 ')
         for stream in streams:
             assert next(stream).devices[0].health == dra.HEALTHY

@@ -158,11 +158,11 @@ def driver(node, cluster):
     """What a driver that was killed has left, beside what belongs to others; (options, paths of ours, paths of a claim, paths of others)."""
     registry, plugins = os.path.join(node.folder, 'registry'), os.path.join(node.folder, 'plugins')
     node.cdi_root = os.path.join(node.folder, 'cdi')
-    for folder in (registry, os.path.join(plugins, DRIVER), node.cdi_root):
+    for folder in (registry, os.path.join(plugins, DRIVER, 'metadata'), node.cdi_root):
         os.makedirs(folder)
     ours = [f'{registry}/{DRIVER}-reg.sock', f'{registry}/{DRIVER}-6f1a-reg.sock', f'{plugins}/{DRIVER}/dra-6f1a.sock',
             f'{plugins}/{DRIVER}/dra.sock']
-    claims = [f'{node.cdi_root}/{DRIVER}-claim_15ebfed7.json', f'{plugins}/{DRIVER}/prepared.json']
+    claims = [f'{node.cdi_root}/{DRIVER}-claim_15ebfed7.json', f'{plugins}/{DRIVER}/prepared.json', f'{plugins}/{DRIVER}/metadata/15ebfed7_gpu.json']
     others = [f'{registry}/{DRIVER}.example.com-reg.sock', f'{registry}/gpu.nvidia.com-reg.sock', f'{plugins}/{DRIVER}/else.json',
               f'{node.cdi_root}/gpu.nvidia.com-claim_15ebfed7.json', f'{node.cdi_root}/{DRIVER}-claim_.json']
     for path in ours + claims + others:
@@ -198,10 +198,13 @@ def test_slices_and_sockets_of_the_driver_go_and_what_is_prepared_stays(cluster,
     assert sorted(row[:2] for row in things['DRA socket']) == sorted(('removed', path) for path in ours)
     (outcome, where, note), = things['CDI specification of a claim']
     assert (outcome, where) == ('left', claims[0]) and 'end its pods' in note
+    (outcome, where, note), = things['device metadata of a claim']
+    assert (outcome, where) == ('left', claims[2]) and 'end its pods' in note
     assert not any(map(os.path.exists, ours)) and all(map(os.path.exists, claims + others)) and 'record of claims' not in things
     status, things, _ = uninstall('--force', *options)
     assert status == 0 and things['CDI specification of a claim'] == [('removed', claims[0], '')]
     assert things['CDI specification'] == [('removed', units, '')]
+    assert things['device metadata of a claim'] == [('removed', claims[2], '')] and not os.path.exists(os.path.dirname(claims[2]))
     assert things['record of claims'] == [('removed', claims[1], '')] and not any(map(os.path.exists, claims))
     assert things['ResourceSlice'] == [('absent', DRIVER, '')] and {row[0] for row in things['DRA socket']} == {'absent'}
     assert all(map(os.path.exists, others))

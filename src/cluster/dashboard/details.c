@@ -475,7 +475,7 @@ static void write_namespace(json_t *list, const struct namespace_sum *sum)
         json_array_append_new(list, object);
 }
 
-/* The next name in order, of the shares from |*held| on and the pods that wait from |*waiting| on; NULL: none is left. */
+/* The next name in order, of the shares from |held| on and the pods that wait from |waiting| on; NULL: none is left. */
 static const char *next_namespace(
         const struct cluster_view *view, const struct held *list, size_t count, size_t held, size_t waiting)
 {

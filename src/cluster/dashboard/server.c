@@ -40,7 +40,10 @@ struct dashboard {
         char secret[DASHBOARD_SECRET + 2]; /* "/0123…": every path begins with it; "": none has to */
 };
 
-/* The path behind the secret part; NULL: it has another one. How long the comparison takes does not depend on where they differ. */
+/*
+ * The path behind the secret part; NULL: it has another one. How long the comparison takes does not depend on where
+ * they differ.
+ */
 static const char *server_path(const struct dashboard *dashboard, const struct http_request *request)
 {
         const size_t length = strlen(dashboard->secret);

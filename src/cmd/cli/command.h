@@ -86,6 +86,10 @@ struct command_call {
                 .flag = (name), .type = OPTION_CHOICE, .choices = (words), .fallback = (preset), .argument = "WORD",   \
                 .help = (meaning)__VA_OPT__(, ) __VA_ARGS__                                                            \
         }
+#define COMMAND_WORDS(name, placeholder, meaning)                                                                      \
+        {                                                                                                              \
+                .flag = (name), .type = OPTION_WORDS, .fallback = "", .argument = (placeholder), .help = (meaning)     \
+        }
 #define COMMAND_OUTPUT COMMAND_CHOICE("output", command_outputs, "table", "table for people, or json for programs")
 
 extern const char *const command_outputs[];

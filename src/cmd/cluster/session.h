@@ -8,7 +8,7 @@
 #include "cluster/cluster.h"
 #include "net/kube/client.h"
 
-/* kubectl's flags that say where the cluster is and whose rights count, by position behind a command's first of them. */
+/* kubectl's flags that say where the cluster is and whose rights count: positions, from a command's first of them. */
 enum {
         CONNECT_KUBECONFIG,
         CONNECT_CONTEXT,
@@ -27,36 +27,36 @@ enum {
 };
 
 #define CONNECT_ROWS(first)                                                                                            \
-        [(first) + CONNECT_KUBECONFIG] =                                                                               \
+        [(first) +                                                                                                     \
+                CONNECT_KUBECONFIG] =                                                                                  \
                 COMMAND_TEXT("kubeconfig", "", "PATH", "instead of KUBECONFIG and ~/.kube/config"),                    \
-        [(first) + CONNECT_CONTEXT] =                                                                                  \
-                COMMAND_TEXT("context", "", "NAME", "of the kubeconfig, instead of the current one"),                  \
-        [(first) + CONNECT_CLUSTER] =                                                                                  \
-                COMMAND_TEXT("cluster", "", "NAME", "of the kubeconfig, instead of the context's"),                    \
-        [(first) + CONNECT_USER] = COMMAND_TEXT("user", "", "NAME", "of the kubeconfig, instead of the context's"),    \
-        [(first) + CONNECT_SERVER] = COMMAND_TEXT("server", "", "URL", "of the API server", .aliases = {"s"}),         \
-        [(first) + CONNECT_TOKEN] = COMMAND_TEXT("token", "", "TEXT", "for the API server"),                           \
-        [(first) + CONNECT_AUTHORITY] =                                                                                \
-                COMMAND_TEXT("certificate-authority", "", "PATH", "that signed the API server's certificate"),         \
-        [(first) + CONNECT_CERTIFICATE] = COMMAND_TEXT("client-certificate", "", "PATH", "for the API server"),        \
-        [(first) + CONNECT_KEY] = COMMAND_TEXT("client-key", "", "PATH", "of the client certificate"),                 \
-        [(first) + CONNECT_SERVER_NAME] =                                                                              \
-                COMMAND_TEXT("tls-server-name", "", "NAME", "that the server's certificate must have"),                \
-        [(first) + CONNECT_INSECURE] =                                                                                 \
-                COMMAND_FLAG("insecure-skip-tls-verify", "trust any server: whoever is in between reads the token"),   \
-        [(first) + CONNECT_AS] = COMMAND_TEXT("as", "", "NAME", "act as this user, if you may impersonate"),           \
-        [(first) + CONNECT_AS_GROUP] = {.flag = "as-group",                                                            \
-                .type = OPTION_WORDS,                                                                                  \
-                .fallback = "",                                                                                        \
-                .argument = "NAME",                                                                                    \
-                .help = "and as a member of this group; may be repeated"}
+                [(first) + CONNECT_CONTEXT] =                                                                          \
+                        COMMAND_TEXT("context", "", "NAME", "of the kubeconfig, instead of the current one"),          \
+                [(first) + CONNECT_CLUSTER] =                                                                          \
+                        COMMAND_TEXT("cluster", "", "NAME", "of the kubeconfig, instead of the context's"),            \
+                [(first) + CONNECT_USER] =                                                                             \
+                        COMMAND_TEXT("user", "", "NAME", "of the kubeconfig, instead of the context's"),               \
+                [(first) + CONNECT_SERVER] = COMMAND_TEXT("server", "", "URL", "of the API server", .aliases = {"s"}), \
+                [(first) + CONNECT_TOKEN] = COMMAND_TEXT("token", "", "TEXT", "for the API server"),                   \
+                [(first) + CONNECT_AUTHORITY] =                                                                        \
+                        COMMAND_TEXT("certificate-authority", "", "PATH", "that signed the API server's certificate"), \
+                [(first) + CONNECT_CERTIFICATE] =                                                                      \
+                        COMMAND_TEXT("client-certificate", "", "PATH", "for the API server"),                          \
+                [(first) + CONNECT_KEY] = COMMAND_TEXT("client-key", "", "PATH", "of the client certificate"),         \
+                [(first) + CONNECT_SERVER_NAME] =                                                                      \
+                        COMMAND_TEXT("tls-server-name", "", "NAME", "that the server's certificate must have"),        \
+                [(first) + CONNECT_INSECURE] = COMMAND_FLAG(                                                           \
+                        "insecure-skip-tls-verify", "trust any server: whoever is in between reads the token"),        \
+                [(first) + CONNECT_AS] = COMMAND_TEXT("as", "", "NAME", "act as this user, if you may impersonate"),   \
+                [(first) + CONNECT_AS_GROUP] =                                                                         \
+                        COMMAND_WORDS("as-group", "NAME", "and as a member of this group; may be repeated")
 
 /*
- * Finds what these flags say, or else the environment. |first|: the position of the first one in the command's table. Else
- * COMMAND_FAILED.
+ * Finds what these flags say, or else the environment. |first|: the position of the first one in the command's table.
+ * Else COMMAND_FAILED.
  */
-int session_find_credentials(struct kube_credentials *ret, const struct command_call *call, size_t first,
-        struct error *err) MUST_USE;
+int session_find_credentials(
+        struct kube_credentials *ret, const struct command_call *call, size_t first, struct error *err) MUST_USE;
 
 /* The flags that come first in the table of a command that looks once, by position of the values. */
 enum {

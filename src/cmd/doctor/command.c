@@ -56,8 +56,8 @@ static size_t count_columns(const char *text, size_t size)
 }
 
 /*
- * Prints |text| from the column |at| on, and the rest behind |indent| blanks where the next word would be beyond |width|.
- * A word that is longer than a line is not cut: it may be a path.
+ * Prints |text| from the column |at| on, and the rest behind |indent| blanks where the next word would be beyond
+ * |width|. A word that is longer than a line is not cut: it may be a path.
  */
 static void print_wrapped(const char *text, size_t at, size_t indent, unsigned int width)
 {

@@ -232,7 +232,7 @@ static int simulate(struct option_set *set, const char *const *values, struct pl
 
 /* ---- the configuration ---- */
 
-/* The file of the command line: as a word, after -f, or after --config-file, which a file overrules in the environment. */
+/* The file of the command line: as a word, after -f, or after --config-file. It has precedence over the environment. */
 static int plan_choose_file(struct command_call *call, struct error *err)
 {
         struct option_set *set = &call->set;

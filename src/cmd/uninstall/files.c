@@ -234,12 +234,16 @@ void uninstall_dra(struct removals *removals, const struct config *config, const
                                      "while an agent runs, or use --force";
         size_t n_left;
         _free_ char *directory = dra_sockets_directory(dra->plugins, dra->driver_name);
+        _free_ char *metadata = xasprintf("%s/" DRA_METADATA_NAME, directory);
 
         remove_all_of(removals, "DRA socket", dra->registry, agent, dra_sockets_is_first, dra->driver_name);
         remove_all_of(removals, "DRA socket", directory, agent, dra_sockets_is_second, dra->driver_name);
         n_left = removals_count(removals, REMOVAL_LEFT);
         remove_all_of(removals, "CDI specification of a claim", config->cdi.root, left, dra_claim_cdi_is_file,
                 dra->driver_name);
+        remove_all_of(removals, "device metadata of a claim", metadata, left, dra_metadata_is_file, dra->driver_name);
+        if (!removals->is_dry)
+                (void)rmdir(metadata);
         /*
          * Without the record it would be unknown what is prepared; with it the next agent would make the specifications
          * again.

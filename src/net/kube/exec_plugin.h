@@ -21,6 +21,7 @@
 #define EXEC_PLUGIN_VARIABLES 64U
 #define EXEC_PLUGIN_LIMIT ((size_t)1 << 20)     /* bytes of its answer */
 #define EXEC_PLUGIN_DEADLINE_MS UINT64_C(60000) /* 5 times as long where it may prompt the user */
+#define EXEC_PLUGIN_END_MS UINT64_C(5000)       /* from the end of its output to its own */
 
 enum exec_plugin_mode { EXEC_PLUGIN_NEVER, EXEC_PLUGIN_IF_AVAILABLE, EXEC_PLUGIN_ALWAYS };
 

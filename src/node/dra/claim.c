@@ -265,6 +265,15 @@ static int read_pods(const struct reading *reading, const json_t *object, struct
         return 0;
 }
 
+/* A tenant may write any text here, and it becomes a part of a path: only what can be such a name counts. */
+static const char *read_pod_claim_name(const struct reading *reading, const json_t *object)
+{
+        const char *name =
+                object_text(object, "metadata", "annotations", "resource.kubernetes.io/pod-claim-name", NULL);
+
+        return name && dra_name_is_label(name, strlen(name)) ? arena_strdup(reading->arena, name) : NULL;
+}
+
 static int read_claim(const struct reading *reading, const json_t *object, struct dra_claim *claim)
 {
         const char *uid = object_text(object, "metadata", "uid", NULL);
@@ -289,6 +298,7 @@ int dra_claim_read(struct dra_claim *claim, struct arena *arena, const json_t *o
 
         if (read_claim(&reading, object, claim) < 0)
                 return error_prefix(err, "ResourceClaim %s/%s", claim->namespace, claim->name);
+        claim->pod_claim_name = read_pod_claim_name(&reading, object);
         return 0;
 }
 

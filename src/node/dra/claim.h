@@ -4,6 +4,7 @@
  *
  * A pod's claim asks for 10 GiB and 30 % of a shared GPU, and the scheduler put it on gpu-0 of node n1:
  *
+ *   metadata.annotations            resource.kubernetes.io/pod-claim-name  of a claim that a template made
  *   spec.devices.requests           name "main"                            not read: only the scheduler needs it
  *   status.allocation.devices
  *     results                       request "main", driver ours, pool "n1/gpu.warpshare.dev", device "gpu-0-shared", shareID "15eb…",
@@ -98,6 +99,7 @@ struct dra_result {
                 allocation; /* of the ledger, which several shares of a unit have together; NULL: one by its position */
         const char *cdi_id;
         const char *unit_cdi_id; /* the CDI device of the unit, which the container gets, too; NULL: none */
+        const char *attributes;  /* JSON, for the file of dra_metadata_write(); NULL: an earlier version prepared it */
         struct dra_edits edits;
 };
 
@@ -108,6 +110,7 @@ struct dra_claim {
         const char *namespace;
         const char *uid; /* letters, digits and '-' */
         const char *name;
+        const char *pod_claim_name; /* pods name it so, since a template made it; NULL: by its own name */
         enum dra_claim_state state;
         struct dra_result *results;
         size_t n_results;                       /* at most DRA_CLAIM_RESULTS_MAX */

@@ -1,7 +1,9 @@
 #include "node/dra/claim_cdi.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/strbuf.h"
@@ -12,6 +14,8 @@
 #define CLASS "claim"
 #define VARIABLES_MAX ((size_t)9)
 #define MOUNTS_MAX ((size_t)2)
+#define CONTAINER_METADATA "/var/run/kubernetes.io/dra-device-attributes"
+#define MIB ((uint64_t)1024 * 1024)
 
 const char *dra_claim_cdi_id(
         struct arena *arena, const char *driver, const char *uid, const char *device, const char *share_id)
@@ -207,4 +211,202 @@ struct dra_edits dra_edits_of(struct arena *arena, const struct plan *plan,
                         .path = "/dev/shm",
                         .is_writable = true};
         return edits;
+}
+
+/* ---- device metadata ---- */
+
+static bool is_first_of_request(const struct dra_claim *claim, size_t i)
+{
+        for (size_t other = 0; other < i; other++)
+                if (strcmp(claim->results[other].request, claim->results[i].request) == 0)
+                        return false;
+        return true;
+}
+
+static const char *metadata_path(struct arena *arena, const char *folder, const char *uid, const char *request)
+{
+        return arena_printf(arena, "%s/%s_%s.json", folder, uid, request);
+}
+
+static void add_metadata_mount(struct arena *arena, const char *folder, const char *driver,
+        const struct dra_claim *claim, struct dra_result *result)
+{
+        struct dra_edits *edits = &result->edits;
+        struct dra_edit_mount *mounts = ARENA_ARRAY(arena, struct dra_edit_mount, edits->n_mounts + 1);
+        bool is_of_template = claim->pod_claim_name;
+
+        for (size_t i = 0; i < edits->n_mounts; i++)
+                mounts[i] = edits->mounts[i];
+        mounts[edits->n_mounts++] =
+                (struct dra_edit_mount){.host_path = metadata_path(arena, folder, claim->uid, result->request),
+                        .path = arena_printf(arena, CONTAINER_METADATA "/%s/%s/%s/%s-metadata.json",
+                                is_of_template ? "resourceclaimtemplates" : "resourceclaims",
+                                is_of_template ? claim->pod_claim_name : claim->name, result->request, driver)};
+        edits->mounts = mounts;
+}
+
+void dra_metadata_add(
+        struct arena *arena, const char *folder, const char *driver, struct dra_claim *claim, size_t i, json_t *of_unit)
+{
+        struct dra_result *result = &claim->results[i];
+        _free_ char *text = NULL;
+
+        if (result->memory_bytes)
+                json_object_set_new(
+                        of_unit, "memoryMiB", json_pack("{s:I}", "int", (json_int_t)(result->memory_bytes / MIB)));
+        if (result->thread_percentage)
+                json_object_set_new(
+                        of_unit, "threadPercentage", json_pack("{s:I}", "int", (json_int_t)result->thread_percentage));
+        if (result->tier)
+                json_object_set_new(of_unit, "tier", json_pack("{s:s}", "string", result->tier));
+        text = json_dumps(of_unit, JSON_COMPACT | JSON_SORT_KEYS);
+        json_decref(of_unit);
+        result->attributes = arena_strdup(arena, text);
+        if (is_first_of_request(claim, i))
+                add_metadata_mount(arena, folder, driver, claim, result);
+}
+
+/* A reference to the devices of the request; NULL, with an error: the record has attributes that are not JSON. */
+static json_t *metadata_devices(
+        const char *driver, const struct dra_claim *claim, const char *request, struct error *err)
+{
+        json_t *devices = json_array();
+
+        for (size_t i = 0; i < claim->n_results; i++) {
+                const struct dra_result *result = &claim->results[i];
+                json_t *attributes;
+
+                if (strcmp(result->request, request) != 0 || !result->attributes)
+                        continue;
+                attributes = json_loads(result->attributes, 0, NULL);
+                if (!attributes) {
+                        error_raise(err, ERROR_INVALID, "results[%zu].attributes: must be JSON", i);
+                        json_decref(devices);
+                        return NULL;
+                }
+                json_array_append_new(devices, json_pack("{s:s, s:s, s:s, s:o}", "driver", driver, "pool", result->pool,
+                                                       "name", result->device, "attributes", attributes));
+        }
+        return devices;
+}
+
+/* |of|: the first result of the request. */
+static int print_metadata(struct strbuf *ret, const char *driver, const struct dra_claim *claim,
+        const struct dra_result *of, struct error *err)
+{
+        static const char *const versions[] = {"v1beta1", "v1alpha1"};
+        _free_ char *name =
+                xasprintf("%s%s%s", of->request, of->subrequest ? "/" : "", of->subrequest ? of->subrequest : "");
+        json_t *devices = metadata_devices(driver, claim, of->request, err);
+
+        if (!devices)
+                return -1;
+        for (size_t i = 0; i < ARRAY_SIZE(versions); i++) {
+                _free_ char *version = xasprintf("metadata.resource.k8s.io/%s", versions[i]);
+                _free_ char *text = NULL;
+                json_t *object = json_pack("{s:s, s:s, s:{s:s, s:s, s:s, s:i}, s:s*, s:[{s:s, s:O}]}", "kind",
+                        "DeviceMetadata", "apiVersion", version, "metadata", "name", claim->name, "namespace",
+                        claim->namespace, "uid", claim->uid, "generation", 1, "podClaimName", claim->pod_claim_name,
+                        "requests", "name", name, "devices", devices);
+
+                text = json_dumps(object, JSON_COMPACT);
+                json_decref(object);
+                strbuf_printf(ret, "%s\n", text);
+        }
+        json_decref(devices);
+        return 0;
+}
+
+int dra_metadata_write(const char *folder, const char *driver, const struct dra_claim *claim, struct error *err)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+
+        for (size_t i = 0; i < claim->n_results; i++) {
+                const struct dra_result *result = &claim->results[i];
+                _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
+
+                if (!result->attributes || !is_first_of_request(claim, i))
+                        continue;
+                if (print_metadata(&content, driver, claim, result, err) < 0 ||
+                        cdi_files_write(
+                                NULL, metadata_path(&arena, folder, claim->uid, result->request), &content, err) < 0)
+                        return error_prefix(err, "device metadata of request '%s'", result->request);
+        }
+        return 0;
+}
+
+/* The UID in a file name that metadata_path() has made, for the caller to free; NULL: another file. */
+static char *metadata_uid_of(const char *name)
+{
+        const char *end = strchr(name, '_');
+        const char *dot = strrchr(name, '.');
+        char *uid;
+
+        if (!end || !dot || dot < end || strcmp(dot, ".json") != 0)
+                return NULL;
+        uid = xasprintf("%.*s", (int)(end - name), name);
+        if (dra_name_is_uid(uid) && dra_name_is_label(end + 1, (size_t)(dot - end - 1)))
+                return uid;
+        free(uid);
+        return NULL;
+}
+
+bool dra_metadata_is_file(const char *driver UNUSED, const char *name)
+{
+        _free_ char *uid = metadata_uid_of(name);
+
+        return uid;
+}
+
+/* Removes the files for whose UID |is_gone| is true; the first failure is returned after the others were tried. */
+static int metadata_remove_if(
+        const char *folder, bool (*is_gone)(const char *uid, void *data), void *data, struct error *err)
+{
+        DIR *directory = opendir(folder);
+        const struct dirent *entry;
+        int result = 0;
+
+        if (!directory)
+                return errno == ENOENT ? 0 : error_errno(err, errno, "open folder '%s'", folder);
+        while ((entry = readdir(directory))) {
+                _free_ char *uid = metadata_uid_of(entry->d_name);
+
+                if (!uid || !is_gone(uid, data) || unlinkat(dirfd(directory), entry->d_name, 0) == 0 || errno == ENOENT)
+                        continue;
+                if (result == 0)
+                        result = error_errno(err, errno, "remove '%s/%s'", folder, entry->d_name);
+        }
+        closedir(directory);
+        return result;
+}
+
+static bool is_same_uid(const char *uid, void *data)
+{
+        return strcmp(uid, data) == 0;
+}
+
+int dra_metadata_remove(const char *folder, const char *uid, struct error *err)
+{
+        return metadata_remove_if(folder, is_same_uid, (void *)(uintptr_t)uid, err);
+}
+
+struct metadata_kept {
+        bool (*is_kept)(const char *uid, void *data);
+        void *data;
+};
+
+static bool is_not_kept(const char *uid, void *data)
+{
+        const struct metadata_kept *kept = data;
+
+        return !kept->is_kept(uid, kept->data);
+}
+
+void dra_metadata_sweep(const char *folder, bool (*is_kept)(const char *uid, void *data), void *data)
+{
+        struct metadata_kept kept = {is_kept, data};
+        struct error err;
+
+        if (metadata_remove_if(folder, is_not_kept, &kept, &err) < 0)
+                log_warn("a file with device metadata that no claim needs stays", LOG_ERR(&err));
 }

@@ -306,7 +306,8 @@ static void keep_claims(const struct dra_node *node)
                 if (recorded->state != DRA_CLAIM_PREPARED)
                         continue;
                 dra_booking_make(&claims[count], &arena, recorded);
-                if (dra_claim_cdi_write(node->options.cdi_files, node->cdi_root, node->driver, recorded, &err) < 0)
+                if (dra_metadata_write(node->metadata, node->driver, recorded, &err) < 0 ||
+                        dra_claim_cdi_write(node->options.cdi_files, node->cdi_root, node->driver, recorded, &err) < 0)
                         log_warn("the CDI file of a DRA claim cannot be written: its containers cannot be restarted",
                                 LOG_STR("claim", claims[count].name), LOG_ERR(&err));
                 if (claims[count].n_devices)
@@ -332,8 +333,10 @@ static int open_record(struct dra_node *node, const char *folder, struct error *
                 return -1;
         if (result == DRA_RECORD_BROKEN)
                 log_error("what is prepared for DRA claims is unknown: restart the pods that use them", LOG_ERR(err));
-        else if (access(path, F_OK) == 0) /* if the record was lost, its claims may still be in use */
+        else if (access(path, F_OK) == 0) { /* if the record was lost, its claims may still be in use */
                 dra_claim_cdi_sweep(node->options.cdi_files, node->cdi_root, node->driver, is_recorded, node->record);
+                dra_metadata_sweep(node->metadata, is_recorded, node->record);
+        }
         keep_claims(node);
         return 0;
 }
@@ -373,7 +376,7 @@ static void driver_on_closed(void *data)
         driver_free(data);
 }
 
-static void fill_node(struct dra_driver *driver, const struct dra_driver_options *options)
+static void fill_node(struct dra_driver *driver, const struct dra_driver_options *options, const char *folder)
 {
         const struct config *config = options->config;
         _free_ char *pool = dra_pool_name(config->dra.driver_name, config->node.name);
@@ -384,6 +387,7 @@ static void fill_node(struct dra_driver *driver, const struct dra_driver_options
         driver->node.driver = arena_strdup(&driver->arena, config->dra.driver_name);
         driver->node.pool = arena_strdup(&driver->arena, pool);
         driver->node.cdi_root = arena_strdup(&driver->arena, config->cdi.root);
+        driver->node.metadata = arena_printf(&driver->arena, "%s/" DRA_METADATA_NAME, folder);
 }
 
 static void begin_preparing(struct dra_driver *driver, const struct config *config, const char *folder)
@@ -416,7 +420,7 @@ int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *opt
                 .data = driver,
         };
 
-        fill_node(driver, options);
+        fill_node(driver, options, folder);
         if (open_record(&driver->node, folder, err) < 0) {
                 driver_free(driver);
                 return error_prefix(err, "DRA");

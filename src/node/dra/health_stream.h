@@ -5,6 +5,9 @@
  * that kubelet has not been sent for |timeout_s| becomes "Unknown". Without watchers no timer runs. For a slow reader
  * one message is kept, the newest.
  *
+ * DRAResourceHealth v1 (kubelet 1.37 and newer) and v1alpha1 (1.34 to 1.39) have the same messages, so both are served
+ * by the same code, and a watcher of one is a watcher as any other.
+ *
  * It does not know where health comes from, nor taints in ResourceSlices.
  */
 #pragma once

@@ -36,6 +36,7 @@ struct dra_node {
         const char *driver; /* its name */
         const char *pool;
         const char *cdi_root;
+        const char *metadata; /* the folder of dra_metadata_write() */
         struct dra_record *record;
         struct dra_publisher *publisher;
         const struct plan *plan; /* NULL: not known yet */

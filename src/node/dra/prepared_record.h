@@ -9,6 +9,8 @@
  *           "unitCDIID": "k8s.device-plugin.nvidia.com/gpu=GPU-…", "adminAccess": false,
  *           "env": ["CUDA_MPS_PIPE_DIRECTORY=…"], "nodes": […], "mounts": […]}]}]}
  *
+ * A claim that a template made also has "podClaimName": "gpu", and a result "attributes", the JSON that
+ * dra_metadata_add() has made for a file in its containers, as a text; what an earlier version recorded lacks it.
  * A result that is a MIG candidate also has "instance": {"gpu": "GPU-…", "profile": 19, "start": 4, "state": "made",
  * "uuid": "MIG-…"}.
  *

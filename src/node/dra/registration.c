@@ -248,11 +248,13 @@ static void handle_get_info(struct rpc_call *call, const uint8_t *message UNUSED
         struct dra_registration *registration = context;
         /*
          * Kubelet's short names of the services, without the package. From 1.34 on kubelet uses the first one that it
-         * knows.
+         * knows of DRAPlugin. Of health 1.36 knows v1alpha1; 1.37 to 1.39 prefer v1 in any order, and open no stream
+         * that is not named here; 1.40 is to know v1 only (kubernetes#139477).
          */
-        char v1[] = "v1.DRAPlugin", v1beta1[] = "v1beta1.DRAPlugin", health[] = "v1alpha1.DRAResourceHealth";
+        char v1[] = "v1.DRAPlugin", v1beta1[] = "v1beta1.DRAPlugin";
+        char health[] = "v1.DRAResourceHealth", alpha_health[] = "v1alpha1.DRAResourceHealth";
         char type[] = "DRAPlugin";
-        char *versions[] = {v1, v1beta1, health};
+        char *versions[] = {v1, v1beta1, health, alpha_health};
         Pluginregistration__PluginInfo info;
 
         pluginregistration__plugin_info__init(&info);

@@ -446,6 +446,7 @@ static const struct rpc_method methods[] = {
         {"/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodeUnprepareResources", handle_unprepare},
         {"/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/NodePrepareResources", handle_prepare_v1beta1},
         {"/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/NodeUnprepareResources", handle_unprepare},
+        {"/v1.DRAResourceHealth/NodeWatchResources", handle_watch},
         {"/v1alpha1.DRAResourceHealth/NodeWatchResources", handle_watch},
 };
 

@@ -1,6 +1,6 @@
 /*
- * Serves DRAPlugin v1 and v1beta1, and NodeWatchResources (node/dra/health_stream.h). It passes claims to
- * node/dra/prepare.h.
+ * Serves DRAPlugin v1 and v1beta1, and DRAResourceHealth v1 and v1alpha1 (node/dra/health_stream.h). It passes claims
+ * to node/dra/prepare.h.
  *
  * A request of kubelet's has several claims. Each claim is a work. The request is answered when all its works are done,
  * or after |timeout_ms|: the answer then has an error for each claim that is not done. That is before kubelet gives up,

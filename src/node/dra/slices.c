@@ -216,6 +216,13 @@ static json_t *attributes_of_gpu(const struct inventory *inventory, const struct
         return attributes;
 }
 
+/* |profile|: of a MIG device or candidate. */
+static void put_part(json_t *attributes, const struct gpu *parent, const char *profile)
+{
+        put_string(attributes, "parentUUID", parent->uuid);
+        put_string(attributes, "profile", profile);
+}
+
 /* The attributes of |device|, which include those of |of_gpu|. */
 static json_t *make_attributes(const struct dra_device *device, json_t *of_gpu)
 {
@@ -224,11 +231,19 @@ static json_t *make_attributes(const struct dra_device *device, json_t *of_gpu)
         put_string(attributes, "type", type_of(device));
         if (!device->profile)
                 put_string(attributes, "uuid", device->uuid);
-        if (device->mig || device->profile) {
-                put_string(attributes, "parentUUID", device->gpu->uuid);
-                put_string(attributes, "profile", device->profile ? device->profile->name : device->mig->profile);
-        }
+        if (device->mig || device->profile)
+                put_part(attributes, device->gpu, device->profile ? device->profile->name : device->mig->profile);
         json_object_update(attributes, of_gpu);
+        return attributes;
+}
+
+json_t *dra_slices_unit_attributes(const struct inventory *inventory, const struct unit *unit)
+{
+        json_t *attributes = attributes_of_gpu(inventory, unit->gpu);
+
+        put_string(attributes, "uuid", unit->uuid);
+        if (unit->mig)
+                put_part(attributes, unit->gpu, unit->mig->profile);
         return attributes;
 }
 

@@ -231,6 +231,7 @@ static void test_a_program_that_fails_is_named(void **state UNUSED)
                 {"kill -9 $$", "it was ended by signal 9"},
                 {"echo no", "what it printed is no ExecCredential"},
                 {"head -c 1200000 /dev/zero; sleep 600", "it printed more than 1048576 bytes"},
+                {"exec >&-; exec sleep 600", "it has closed its output and not ended within 5 s"},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {

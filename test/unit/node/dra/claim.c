@@ -35,7 +35,8 @@ static int read_claim(struct made *made, const char *results, const char *config
         *made = (struct made){.arena = ARENA_INIT, .claim = named};
         strbuf_printf(&text,
                 "{'metadata': {'uid': '" UID "'}, 'status': {'allocation': {'devices': {'results': %s, 'config': %s}},"
-                " 'reservedFor': [{'resource': 'pods', 'name': 'a', 'uid': 'p-1'}, {'resource': 'jobs', 'uid': 'j'}, 7, {'resource': 'pods', 'uid': 'p-2'}]}}",
+                " 'reservedFor': [{'resource': 'pods', 'name': 'a', 'uid': 'p-1'}, {'resource': 'jobs', 'uid': 'j'}, 7, {'resource': 'pods', 'uid': 'p-2'},"
+                " {'apiGroup': 'scheduling.k8s.io', 'resource': 'podgroups', 'name': 'gang', 'uid': 'g-1'}]}}",
                 results, configs);
         for (size_t i = 0; i < text.size; i++)
                 if (text.data[i] == '\'')
@@ -83,6 +84,33 @@ static void test_a_share_is_read_with_what_it_takes(void **state UNUSED)
         assert_string_equal(made.claim.pods[0].name, "a");
         assert_string_equal(made.claim.namespace, "team");
         made_done(&made);
+}
+
+/* The annotation may be written by a tenant, and becomes a part of a path. */
+static void test_the_name_in_the_pod_is_read_if_it_can_be_one(void **state UNUSED)
+{
+        static const struct {
+                const char *annotation; /* NULL: none */
+                bool is_name;
+        } cases[] = {{"gpu", true}, {NULL, false}, {"", false}, {"..", false}, {"../../etc", false}, {"a/b", false},
+                {"GPU", false}, {"a-", false},
+                {"a234567890123456789012345678901234567890123456789012345678901234", false}};
+
+        for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+                struct made made;
+                struct dra_claim claim = named;
+
+                assert_ok(read_claim(&made, "[" RESULT "]", "[]"), &made.err);
+                json_object_set_new(json_object_get(made.object, "metadata"), "annotations",
+                        json_pack("{s:s*}", "resource.kubernetes.io/pod-claim-name", cases[i].annotation));
+                assert_ok(dra_claim_read(&claim, &made.arena, made.object, "gpu.warpshare.dev", "n1", &made.err),
+                        &made.err);
+                if (cases[i].is_name)
+                        assert_string_equal(claim.pod_claim_name, cases[i].annotation);
+                else
+                        assert_null(claim.pod_claim_name);
+                made_done(&made);
+        }
 }
 
 static void test_results_of_other_drivers_and_of_other_nodes_are_left_out(void **state UNUSED)
@@ -253,11 +281,11 @@ static json_t *parse(const struct strbuf *text)
 
 /* "gpu: gpu-0-shared 40960 MiB 55 %" */
 static void expect_recorded(
-        const json_t *object, const char *namespace, const char *name, const char *uid, const char *text)
+        const json_t *object, const char *name, const char *uid, const char *pod_claim_name, const char *text)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         _cleanup_(strbuf_done) struct strbuf seen = STRBUF_INIT;
-        struct dra_claim claim = {.namespace = namespace, .name = name, .uid = uid};
+        struct dra_claim claim = {.namespace = "default", .name = name, .uid = uid};
         struct error err;
 
         assert_ok(dra_claim_read(&claim, &arena, object, "gpu.warpshare.dev", "node1", &err), &err);
@@ -267,6 +295,7 @@ static void expect_recorded(
                         (size_t)dra_claim_capacity(&claim.results[i], "threadPercentage", 0));
         assert_string_equal(seen.data, text);
         assert_int_equal(claim.n_pods, 1);
+        assert_string_equal(claim.pod_claim_name ? claim.pod_claim_name : "", pod_claim_name);
 }
 
 static void test_recorded_claims_are_read(void **state UNUSED)
@@ -283,12 +312,12 @@ static void test_recorded_claims_are_read(void **state UNUSED)
         list = parse(&listed);
         one = parse(&got);
         items = json_object_get(list, "items");
-        expect_recorded(json_array_get(items, 0), "default", "big1-g-j8qtn", "3c013d61-0790-4a3c-abe0-848069c95dd5",
+        expect_recorded(json_array_get(items, 0), "big1-g-j8qtn", "3c013d61-0790-4a3c-abe0-848069c95dd5", "g",
                 "gpu: gpu-0-shared 40960 MiB 55 %");
-        expect_recorded(json_array_get(items, 1), "default", "ext1-extended-resources-7qdws",
-                "c389078c-4dff-46cf-a8a1-afac17074765", "container-0-request-0: gpu-0-shared 8192 MiB 10 %");
-        expect_recorded(one, "default", "small1-g-2lvxk", "4b1eebbc-72a4-4636-8eff-c3fa3da6fe32",
-                "gpu: gpu-0-shared 10240 MiB 30 %");
+        expect_recorded(json_array_get(items, 1), "ext1-extended-resources-7qdws",
+                "c389078c-4dff-46cf-a8a1-afac17074765", "", "container-0-request-0: gpu-0-shared 8192 MiB 10 %");
+        expect_recorded(
+                one, "small1-g-2lvxk", "4b1eebbc-72a4-4636-8eff-c3fa3da6fe32", "g", "gpu: gpu-0-shared 10240 MiB 30 %");
         json_decref(list);
         json_decref(one);
 }
@@ -313,6 +342,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_a_share_is_read_with_what_it_takes),
+                cmocka_unit_test(test_the_name_in_the_pod_is_read_if_it_can_be_one),
                 cmocka_unit_test(test_results_of_other_drivers_and_of_other_nodes_are_left_out),
                 cmocka_unit_test(test_a_claim_without_anything_of_ours_is_refused),
                 cmocka_unit_test(test_what_cannot_be_is_refused_with_field_value_and_bound),

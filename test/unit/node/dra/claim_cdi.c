@@ -204,6 +204,183 @@ static void test_what_no_runtime_would_read_is_not_written(void **state UNUSED)
         rig_done(&rig);
 }
 
+/* ---- device metadata ---- */
+
+#define METADATA "/var/run/kubernetes.io/dra-device-attributes/"
+
+static json_t *named(const char *name)
+{
+        return json_pack("{s:{s:s}}", "productName", "string", name);
+}
+
+/* Two devices of a request, and one of another that had a choice, with their metadata in the folder of the test. */
+static struct dra_claim told_claim(struct rig *rig, const char *pod_claim_name)
+{
+        struct dra_claim claim = claim_of(rig, 2);
+        struct dra_result *results = ARENA_ARRAY(&rig->arena, struct dra_result, 3);
+
+        results[0] = claim.results[0];
+        results[1] = results[2] = claim.results[1];
+        results[0].memory_bytes = UINT64_C(10) << 30;
+        results[0].thread_percentage = 30;
+        results[0].tier = "verified";
+        results[1].request = "main";
+        results[2].subrequest = "large";
+        claim.results = results;
+        claim.n_results = 3;
+        claim.pod_claim_name = pod_claim_name;
+        for (size_t i = 0; i < 3; i++)
+                dra_metadata_add(&rig->arena, rig->root, DRIVER, &claim, i, named(i == 0 ? "A" : "B"));
+        return claim;
+}
+
+/* The mounts that dra_metadata_add() has added to the result, whose own are |own|; "" for none. */
+static const char *added_mount(const struct dra_claim *claim, size_t i, size_t own)
+{
+        const struct dra_edits *edits = &claim->results[i].edits;
+
+        if (edits->n_mounts == own)
+                return "";
+        assert_int_equal(edits->n_mounts, own + 1);
+        assert_false(edits->mounts[own].is_writable);
+        return edits->mounts[own].path;
+}
+
+static void test_each_request_has_its_file_at_the_path_of_the_protocol(void **state UNUSED)
+{
+        struct dra_claim claim;
+        struct rig rig;
+
+        rig_init(&rig);
+        claim = told_claim(&rig, NULL);
+        assert_string_equal(added_mount(&claim, 0, 2), METADATA "resourceclaims/train/main/" DRIVER "-metadata.json");
+        assert_string_equal(added_mount(&claim, 1, 0), "");
+        assert_string_equal(added_mount(&claim, 2, 0), METADATA "resourceclaims/train/whole/" DRIVER "-metadata.json");
+        claim = told_claim(&rig, "gpu");
+        assert_string_equal(
+                added_mount(&claim, 0, 2), METADATA "resourceclaimtemplates/gpu/main/" DRIVER "-metadata.json");
+        rig_done(&rig);
+}
+
+/* The file of the request, as the list of its lines. */
+static json_t *told(struct rig *rig, const struct dra_claim *claim, size_t i, size_t own)
+{
+        const char *path = claim->results[i].edits.mounts[own].host_path;
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        json_t *objects = json_array();
+        struct stat status;
+
+        assert_ok(file_read(path, 65536, &text, &rig->err), &rig->err);
+        assert_int_equal(stat(path, &status), 0);
+        assert_int_equal(status.st_mode & 07777, 0644);
+        for (const char *line = text.data; *line; line = strchr(line, '\n') + 1) {
+                json_t *object = json_loads(line, JSON_DISABLE_EOF_CHECK, NULL);
+
+                assert_non_null(object);
+                assert_non_null(strchr(line, '\n'));
+                json_array_append_new(objects, object);
+        }
+        return objects;
+}
+
+static void assert_told(
+        struct rig *rig, const struct dra_claim *claim, size_t i, size_t own, json_t *name, json_t *devices)
+{
+        static const char *const versions[] = {"metadata.resource.k8s.io/v1beta1", "metadata.resource.k8s.io/v1alpha1"};
+        json_t *objects = told(rig, claim, i, own);
+
+        assert_int_equal(json_array_size(objects), 2);
+        for (size_t j = 0; j < 2; j++) {
+                json_t *expected = json_pack("{s:s, s:s, s:{s:s, s:s, s:s, s:i}, s:s*, s:[{s:O, s:O}]}", "kind",
+                        "DeviceMetadata", "apiVersion", versions[j], "metadata", "name", "train", "namespace", "team",
+                        "uid", UID, "generation", 1, "podClaimName", claim->pod_claim_name, "requests", "name", name,
+                        "devices", devices);
+
+                assert_non_null(expected);
+                assert_true(json_equal(json_array_get(objects, j), expected));
+                json_decref(expected);
+        }
+        json_decref(name);
+        json_decref(devices);
+        json_decref(objects);
+}
+
+static json_t *told_device(const char *name, json_t *attributes)
+{
+        return json_pack(
+                "{s:s, s:s, s:s, s:o}", "driver", DRIVER, "pool", "n1", "name", name, "attributes", attributes);
+}
+
+static void test_a_file_says_what_each_device_of_its_request_is_in_both_versions(void **state UNUSED)
+{
+        struct dra_claim claim;
+        struct rig rig;
+
+        rig_init(&rig);
+        for (size_t i = 0; i < 2; i++) {
+                claim = told_claim(&rig, i == 0 ? NULL : "gpu");
+                assert_ok(dra_metadata_write(rig.root, DRIVER, &claim, &rig.err), &rig.err);
+                assert_told(&rig, &claim, 0, 2, json_string("main"),
+                        json_pack("[o, o]",
+                                told_device("gpu-0-shared",
+                                        json_pack("{s:{s:s}, s:{s:i}, s:{s:i}, s:{s:s}}", "productName", "string", "A",
+                                                "memoryMiB", "int", 10240, "threadPercentage", "int", 30, "tier",
+                                                "string", "verified")),
+                                told_device("gpu-1", named("B"))));
+                assert_told(&rig, &claim, 2, 0, json_string("whole/large"),
+                        json_pack("[o]", told_device("gpu-1", named("B"))));
+        }
+        assert_ok(dra_metadata_remove(rig.root, UID, &rig.err), &rig.err);
+        assert_int_equal(access(claim.results[0].edits.mounts[2].host_path, F_OK), -1);
+        assert_int_equal(access(claim.results[2].edits.mounts[0].host_path, F_OK), -1);
+        assert_ok(dra_metadata_remove(rig.root, UID, &rig.err), &rig.err);
+        rig_done(&rig);
+}
+
+static void test_a_claim_that_an_earlier_version_prepared_has_no_file(void **state UNUSED)
+{
+        struct dra_claim claim;
+        struct rig rig;
+
+        rig_init(&rig);
+        claim = claim_of(&rig, 2);
+        assert_ok(dra_metadata_write(rig.root, DRIVER, &claim, &rig.err), &rig.err);
+        assert_int_equal(access(rig.root, F_OK), -1);
+        claim.results[0].attributes = "{";
+        assert_fails(dra_metadata_write(rig.root, DRIVER, &claim, &rig.err), &rig.err, ERROR_INVALID,
+                "device metadata of request 'main': results[0].attributes: must be JSON");
+        rig_done(&rig);
+}
+
+static void test_files_with_metadata_of_unknown_claims_are_removed(void **state UNUSED)
+{
+        static const char *const kept[] = {"other_main.json", UID ".json", UID "_main.json.new", UID "_.json",
+                UID "_a_b.json", "_main.json", "prepared.json"};
+        struct dra_claim claim;
+        struct rig rig;
+
+        rig_init(&rig);
+        claim = told_claim(&rig, NULL);
+        assert_ok(dra_metadata_write(rig.root, DRIVER, &claim, &rig.err), &rig.err);
+        for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
+                _free_ char *path = xasprintf("%s/%s", rig.root, kept[i]);
+
+                assert_ok(file_write(path, "{}", 2, &rig.err), &rig.err);
+                assert_int_equal(dra_metadata_is_file(DRIVER, kept[i]), i == 0);
+        }
+        dra_metadata_sweep(rig.root, is_other, NULL);
+        assert_int_equal(access(claim.results[0].edits.mounts[2].host_path, F_OK), -1);
+        assert_int_equal(access(claim.results[2].edits.mounts[0].host_path, F_OK), -1);
+        for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
+                _free_ char *path = xasprintf("%s/%s", rig.root, kept[i]);
+
+                assert_int_equal(access(path, F_OK), 0);
+                unlink(path);
+        }
+        dra_metadata_sweep("/nonexistent", is_other, NULL);
+        rig_done(&rig);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -213,6 +390,10 @@ int main(void)
                 cmocka_unit_test(test_a_removed_cdi_file_can_be_written_again),
                 cmocka_unit_test(test_files_of_unknown_claims_are_removed),
                 cmocka_unit_test(test_what_no_runtime_would_read_is_not_written),
+                cmocka_unit_test(test_each_request_has_its_file_at_the_path_of_the_protocol),
+                cmocka_unit_test(test_a_file_says_what_each_device_of_its_request_is_in_both_versions),
+                cmocka_unit_test(test_a_claim_that_an_earlier_version_prepared_has_no_file),
+                cmocka_unit_test(test_files_with_metadata_of_unknown_claims_are_removed),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,6 +31,7 @@ static struct dra_result results[] = {
                 .memory_bytes = UINT64_C(10) << 30,
                 .thread_percentage = 30,
                 .tier = "verified",
+                .attributes = "{\"productName\":{\"string\":\"H100\"}}",
                 .daemon = "GPU-0",
                 .cdi_id = "gpu.warpshare.dev/claim=a",
                 .edits = {env, 2, nodes, 2, mounts, 2}},
@@ -45,6 +46,7 @@ static struct dra_result results[] = {
 static const struct dra_claim claim_a = {.uid = UID_A,
         .namespace = "team",
         .name = "train",
+        .pod_claim_name = "gpu",
         .state = DRA_CLAIM_PREPARED,
         .results = results,
         .n_results = 2};
@@ -133,6 +135,7 @@ static void expect_claim(const struct dra_claim *claim, const struct dra_claim *
         assert_string_equal(claim->uid, expected->uid);
         assert_string_equal(claim->namespace, expected->namespace);
         assert_string_equal(claim->name, expected->name);
+        expect_text(claim->pod_claim_name, expected->pod_claim_name);
         assert_int_equal(claim->state, expected->state);
         assert_int_equal(claim->n_results, expected->n_results);
         for (size_t i = 0; i < claim->n_results; i++) {
@@ -153,6 +156,7 @@ static void expect_claim(const struct dra_claim *claim, const struct dra_claim *
                 assert_int_equal(one->thread_percentage, other->thread_percentage);
                 expect_text(one->tier, other->tier);
                 expect_text(one->daemon, other->daemon);
+                expect_text(one->attributes, other->attributes);
                 assert_string_equal(one->cdi_id, other->cdi_id);
                 assert_int_equal(one->edits.n_env, other->edits.n_env);
                 assert_int_equal(one->edits.n_nodes, other->edits.n_nodes);
