@@ -14,7 +14,6 @@
 #include "base/error.h"
 #include "base/io/loop.h"
 #include "cluster/cluster.h"
-#include "cluster/sorted.h"
 #include "net/kube/watch.h"
 
 /* How often what a cluster's view shows has changed. The objects that make up the view share it. */
@@ -30,6 +29,26 @@ static inline uint64_t cluster_changes_count(struct cluster_changes *changes)
                 deferred_schedule(&changes->report);
         return ++changes->version;
 }
+
+/* ---- what is sorted by a key ---- */
+
+/*
+ * Pointers to structs that begin with their key, a `char *`, in the order of their keys. For thousands: an insert moves
+ * those behind it.
+ */
+struct sorted {
+        void **items;
+        size_t count;
+        size_t capacity;
+};
+
+/* NULL: there is none; *ret_at, if |ret_at| is not NULL, is where it is, or belongs. */
+void *sorted_find(const struct sorted *sorted, const char *key, size_t *ret_at);
+void sorted_insert(struct sorted *sorted, size_t at, void *item); /* |at| of the last sorted_find() for its key */
+void *sorted_remove(struct sorted *sorted, const char *key);      /* the item, or NULL */
+void sorted_done(struct sorted *sorted);                          /* frees no item */
+
+/* ---- nodes and agents ---- */
 
 struct cluster_nodes {
         struct sorted nodes;  /* of struct cluster_node, by name */

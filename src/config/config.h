@@ -342,6 +342,7 @@ struct config_metrics {
 struct config_kubelet {
         const char *socket;        /* "" : never register */
         const char *pod_resources; /* its socket that lists which container holds what */
+        const char *pods;          /* its socket that has their objects, from 1.37 on; "": it is not asked */
 };
 
 /* The node and its pod of the agent as objects of the cluster, and what is written about the node. */

@@ -87,13 +87,17 @@ const struct option option_table[] = {
                 "NVIDIA's MPS control program: a path, or a name that is looked up, in the driver root too",
                 .environment = {"WARPSHARE_MPS_CONTROL"}),
         OPTION("kubelet-root", STRING, CONFIG_KUBELET_ROOT, "PATH",
-                "kubelet's --root-dir, the same path here and on the host: the defaults of --pod-resources-socket, "
+                "kubelet's --root-dir, the same path here and on the host: the defaults of --pod-resources-socket, --pods-api-socket, "
                 "--kubelet-plugins-registry and --kubelet-plugins are below it. Not that of --kubelet-socket: "
                 "kubelet has its folder of device plugins in one place, whatever its root is",
                 .environment = {"WARPSHARE_KUBELET_ROOT"}),
         TEXT("pod-resources-socket", kubelet.pod_resources, CONFIG_KUBELET_ROOT "/pod-resources/kubelet.sock", "PATH",
                 "kubelet's socket that reports which container holds which devices; empty: not used",
                 .environment = {"WARPSHARE_POD_RESOURCES_SOCKET"}, .is_below_kubelet = true),
+        TEXT("pods-api-socket", kubelet.pods, CONFIG_KUBELET_ROOT "/pods-api/pods-api.sock", "PATH",
+                "kubelet's socket that says what a pod declares (Kubernetes 1.37); without it the API server is asked; "
+                "empty: not used",
+                .environment = {"WARPSHARE_PODS_API_SOCKET"}, .is_below_kubelet = true),
         CHOICE("shared-devices-allocation-policy", placement, policy_choices, "distributed", "WORD",
                 "which replicas are preferred: distributed (emptiest GPU) or packed (fullest GPU)",
                 .environment = {"SHARED_DEVICES_ALLOCATION_POLICY"},

@@ -43,6 +43,7 @@ class Cluster:
                     {'name': 'volume-%d' % i, 'mountPath': path} for i, path in enumerate(mounts)]}]}})
         kubelet.pods[name] = Pod(name, namespace)
         kubelet.pods[name].uid = made['metadata']['uid']
+        kubelet.pods[name].object = made
 
     def events(self, reason=None, namespace='default', kind=None):
         return [event for event in self.api.all('/api/v1/namespaces/%s/events' % namespace)

@@ -178,6 +178,9 @@ class DraNode(MpsNode):
                     {'name': 'claim-%d' % i, **part} for i in range(len(claims))]}}]}})
         pod = Pod(made['metadata']['name'], namespace)
         pod.uid = made['metadata']['uid']
+        pod.object = made
+        if self.kubelet.serves_pods:
+            self.kubelet.pods[pod.name] = pod
         return pod
 
     def admit(self, *claims, request=None):

@@ -11,6 +11,9 @@ is below it.
 A pod that ends leaves no trace by itself. The device manager takes it out of its memory (UpdateAllocatedDevices) at the next Allocate
 and at the next List, not before its sources of pods are ready, and writes the checkpoint after an Allocate and after a message of
 ListAndWatch, not after a List. (Hints for the topology manager clean the memory, too; here nobody asks for them.)
+
+From 1.37 on it also tells what a pod's object says: v1alpha1.Pods on <root>/pods-api/pods-api.sock, where |serves_pods|. Of that there is
+no recording: here the status has nothing of claims unless a test says so, and a pod has fields that no reader knows.
 """
 import base64
 import json
@@ -28,6 +31,7 @@ import grpc
 
 import deviceplugin_pb2 as pb
 import podresources_pb2 as pods_pb
+import pods_pb2 as pod_pb
 from container_options import ContainerOptions
 
 # What kubelet gives a plugin for the connection and the options, inside Register.
@@ -113,12 +117,21 @@ class Pod:
         self.name = name
         self.namespace = namespace
         self.uid = str(uuid.uuid4())
+        self.object = {}                    # as the API server has it
         self.containers = {}                # name -> Container, in the order of their admission
         self.reusable = {}                  # resource -> ids of init containers, for the containers that come after
 
     def held(self, resource=None):
         return {device for container in self.containers.values() for name, ids in container.devices.items()
                 if resource in (None, name) for device in ids}
+
+
+def _varint(number):
+    low = [number & 0x7f | 0x80]
+    while number := number >> 7:
+        low.append(number & 0x7f | 0x80)
+    low[-1] &= 0x7f
+    return bytes(low)
 
 
 class Kubelet:
@@ -152,9 +165,16 @@ class Kubelet:
         self.list_calls = 0             # of PodResourcesLister/List, refused ones included
         self.list_refusal = None        # (grpc status, text) List fails with
         self.list_delay = 0.0           # before List is answered
+        self.serves_pods = False        # from 1.37 on
+        self.pod_calls = []             # UIDs of each Pods/GetPod, refused ones included
+        self.pod_refusal = None         # (grpc status, text) GetPod fails with
+        self.pod_delay = 0.0            # before GetPod is answered
+        self.pod_change = bytes         # what becomes of an answer's bytes
+        self.tells_claims = False       # the status that GetPod tells has the names of claims
         self.root = os.path.dirname(directory.rstrip('/'))
         self._server = None
         self._pods_server = None
+        self._objects_server = None
         self._stopping = threading.Event()
         self._threads = []
         self._generation = 0
@@ -162,6 +182,10 @@ class Kubelet:
     @property
     def pod_resources(self):
         return os.path.join(self.root, 'pod-resources', 'kubelet.sock')
+
+    @property
+    def pods_api(self):
+        return os.path.join(self.root, 'pods-api', 'pods-api.sock')
 
     # ---- life ----
 
@@ -190,8 +214,18 @@ class Kubelet:
                 self._list_allocatable, request_deserializer=pods_pb.AllocatableResourcesRequest.FromString,
                 response_serializer=pods_pb.AllocatableResourcesResponse.SerializeToString)})])
         self._serve(self._pods_server, self.pod_resources, 'p')
+        self.serve_pods()
         self._serve(self._server, self.socket, 'k')
         return self
+
+    def serve_pods(self):
+        if not self.serves_pods:
+            return
+        self._objects_server = grpc.server(futures.ThreadPoolExecutor(max_workers=4))
+        self._objects_server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler('v1alpha1.Pods', {
+            'GetPod': grpc.unary_unary_rpc_method_handler(
+                self._get_pod, request_deserializer=pod_pb.GetPodRequest.FromString, response_serializer=bytes)})])
+        self._serve(self._objects_server, self.pods_api, 'o')
 
     def _serve(self, server, socket, letter):
         assert len(socket) <= 107, 'kubelet could not listen on ' + socket
@@ -214,7 +248,7 @@ class Kubelet:
     def stop(self, remove_socket=True):
         """As if the process died: every connection breaks at once."""
         self._stopping.set()
-        for socket in (self.socket, self.pod_resources):
+        for socket in (self.socket, self.pod_resources, self.pods_api):
             try:
                 if remove_socket:
                     os.unlink(socket)
@@ -224,10 +258,10 @@ class Kubelet:
             peers = list(self.peers)
         for peer in peers:
             peer.close()
-        for server in (self._server, self._pods_server):
+        for server in (self._server, self._pods_server, self._objects_server):
             if server:
                 server.stop(0).wait()
-        self._server = self._pods_server = None
+        self._server = self._pods_server = self._objects_server = None
         for thread in self._threads:
             thread.join(20)
         self._threads = []
@@ -482,6 +516,50 @@ class Kubelet:
                     pods_pb.ContainerResources(name=container.name, devices=self._list_devices(container.devices))
                     for container in pod.containers.values() if container.is_listed])
                 for pod in random.sample(list(self.pods.values()), len(self.pods))])  # in another order each time, as kubelet's
+
+    # ---- what a pod's object says ----
+
+    def _get_pod(self, request, context):
+        with self.changed:
+            self.pod_calls.append(request.podUID)
+            pod = next((one for one in self.pods.values() if one.uid == request.podUID), None)
+            refusal = self.pod_refusal
+            self.changed.notify_all()
+        if self.pod_delay:
+            self._stopping.wait(self.pod_delay)
+        if refusal:
+            context.abort(*refusal)
+        if not self.sources_ready:
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, 'kubelet sources are not ready')
+        if not pod:
+            context.abort(grpc.StatusCode.NOT_FOUND, 'pod with UID %s not found' % request.podUID)
+        return self.pod_change(self._pod_answer(pod))
+
+    def _pod_answer(self, pod):
+        spec = pod.object.get('spec', {})
+        status = pod.object.get('status', {}) if self.tells_claims else {}
+        made = pod_pb.Pod(
+            metadata=pod_pb.ObjectMeta(name=pod.name, namespace=pod.namespace, uid=pod.uid,
+                                       annotations=pod.object.get('metadata', {}).get('annotations') or {}),
+            spec=pod_pb.PodSpec(
+                containers=[self._container_answer(one) for one in spec.get('containers', [])],
+                initContainers=[self._container_answer(one) for one in spec.get('initContainers', [])],
+                resourceClaims=[pod_pb.PodResourceClaim(**one) for one in spec.get('resourceClaims', [])]),
+            status=pod_pb.PodStatus(resourceClaimStatuses=[
+                pod_pb.PodResourceClaimStatus(**one) for one in status.get('resourceClaimStatuses', [])]))
+        # Fields that no reader here knows: a text of field 99, and a phase of the status.
+        raw = made.SerializeToString() + b'\x9a\x06\x03new' + b'\x1a\x09\x0a\x07Running'
+        return b'\x0a' + _varint(len(raw)) + raw
+
+    def _container_answer(self, container):
+        return pod_pb.Container(
+            name=container['name'],
+            env=[pod_pb.EnvVar(name=one['name'], value=one.get('value', ''), **(
+                {'valueFrom': pod_pb.EnvVarSource()} if 'valueFrom' in one else {})) for one in container.get('env', [])],
+            envFrom=[pod_pb.EnvFromSource() for _ in container.get('envFrom', [])],
+            volumeMounts=[pod_pb.VolumeMount(mountPath=one['mountPath']) for one in container.get('volumeMounts', [])],
+            resources=pod_pb.ResourceRequirements(claims=[
+                pod_pb.ResourceClaim(**one) for one in container.get('resources', {}).get('claims', [])]))
 
     def _list_allocatable(self, _, context):
         with self.changed:

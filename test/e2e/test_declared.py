@@ -5,6 +5,7 @@ import signal
 import grpc
 import pytest
 
+from apiserver import agent_rules
 from cluster import cluster  # noqa: F401 -- a fixture
 from container_runtime import Container
 from node import GPU, v100s
@@ -170,3 +171,97 @@ def test_running_containers_keep_what_they_declared_when_the_agent_restarts(node
     node.start(*places(node), *cluster.options())
     node.wait(lambda: len(cluster.api.asked('get', 'pods')) > asked, 'its pod is read again')
     assert run(node, 'pod').envs == before
+
+
+# ---- kubelet's socket of pods (Kubernetes 1.37) ----
+
+def run_declaring(node, cluster, pod='pod', threads='60', **more):
+    """The percentage of a new pod that declares its own."""
+    cluster.create_pod(node.kubelet, pod, annotations={'warpshare.dev/threads': threads}, **more)
+    node.kubelet.admit(pod, GPU, 2)
+    return run(node, pod).envs[PERCENT]
+
+
+def read_of(cluster):
+    return len(cluster.api.asked('get', 'pods'))
+
+
+def test_kubelet_says_what_a_pod_declares_and_no_right_to_read_pods_is_needed(node, cluster):
+    node.kubelet.serves_pods = True
+    cluster.api.allow(agent_rules('events: pods'))
+    start(node, declared(), *cluster.options())
+    assert run_declaring(node, cluster) == '60'
+    assert node.kubelet.pod_calls == [node.kubelet.pods['pod'].uid]
+    assert read_of(cluster) == 0
+
+
+def test_kubelet_is_enough_where_no_api_server_is_used(node, cluster):
+    node.kubelet.serves_pods = True
+    start(node, declared())
+    assert run_declaring(node, cluster) == '60'
+    node.kubelet.pod_refusal = (grpc.StatusCode.PERMISSION_DENIED, 'not for you')
+    assert run_declaring(node, cluster, 'refused') == '20'
+    line = node.agent.wait_log("a container's declaration is ignored.*").group(0)
+    assert 'not for you' in line and 'the agent does not use the API server' in line
+
+
+def test_a_volume_at_dev_shm_is_seen_by_kubelets_answer(node, cluster):
+    node.kubelet.serves_pods = True
+    start(node, declared(), *cluster.options())
+    run_declaring(node, cluster, mounts=['/dev/shm'])
+    cluster.wait_event('MPSSharedMemoryHidden', kind='Pod')
+    assert read_of(cluster) == 0
+
+
+def longer(raw):
+    """Beyond what is accepted: 5 MiB in a field that nobody knows."""
+    return raw + b'\xa2\x06\x80\x80\xc0\x02' + bytes(5 << 20)
+
+
+@pytest.mark.parametrize('how', [
+    'no socket', 'not in this kubelet', 'does not know its pods yet', 'refuses', 'too many calls', 'is silent', 'another pod', 'no protobuf',
+    'nothing', 'too long', 'no text'])
+def test_where_kubelet_does_not_say_it_the_api_server_does(node, cluster, how):
+    kubelet = node.kubelet
+    kubelet.serves_pods = how != 'no socket'
+    start(node, declared(), *cluster.options())
+    refusals = {'not in this kubelet': grpc.StatusCode.UNIMPLEMENTED, 'refuses': grpc.StatusCode.PERMISSION_DENIED,
+                'too many calls': grpc.StatusCode.RESOURCE_EXHAUSTED}
+    if how in refusals:
+        kubelet.pod_refusal = (refusals[how], 'as the test wants it')
+    kubelet.pod_delay = 10 if how == 'is silent' else 0
+    changes = {'no protobuf': lambda _: b'\xff\xff', 'nothing': lambda _: b'', 'too long': longer,
+               'another pod': lambda raw: raw.replace(kubelet.pods['pod'].uid.encode(), b'0' * 36),
+               'no text': lambda raw: raw.replace(b'60', b'\xff0')}
+    kubelet.pod_change = changes.get(how, bytes)
+    cluster.create_pod(kubelet, 'pod', annotations={'warpshare.dev/threads': '60'})
+    kubelet.admit('pod', GPU, 2)
+    kubelet.sources_ready = True
+    if how == 'does not know its pods yet':
+        kubelet.pod_refusal = (grpc.StatusCode.FAILED_PRECONDITION, 'not ready')
+    assert run(node, 'pod').envs[PERCENT] == '60'
+    assert read_of(cluster) == 1
+    assert len(kubelet.pod_calls) == (0 if how == 'no socket' else 1)
+
+
+def test_neither_kubelet_nor_the_api_server_says_it_and_both_reasons_are_told(node, cluster):
+    node.kubelet.serves_pods = True
+    node.kubelet.pod_refusal = (grpc.StatusCode.PERMISSION_DENIED, 'not for you')
+    start(node, declared(), *cluster.options())
+    cluster.api.fault('status', verb='get', resource='pods', times=1000, code=500)
+    assert run_declaring(node, cluster) == '20'
+    line = node.agent.wait_log("a container's declaration is ignored.*").group(0)
+    assert 'and kubelet: GetPod on' in line and 'not for you' in line
+
+
+def test_the_socket_comes_and_goes_with_kubelets_release(node, cluster):
+    kubelet = start(node, declared(), *cluster.options())
+    assert run_declaring(node, cluster, 'old') == '60' and not kubelet.pod_calls
+    for serves in (True, False, True):
+        kubelet.serves_pods = serves
+        before = read_of(cluster), len(kubelet.pod_calls)
+        kubelet.restart()
+        node.wait(lambda: GPU in kubelet.newest and kubelet.allocatable(GPU), 'the GPU is allocatable again')
+        assert run_declaring(node, cluster, 'pod-%d' % before[1] if serves else 'without') == '60'
+        after = read_of(cluster), len(kubelet.pod_calls)
+        assert (after[1] > before[1]) == serves, (before, after)

@@ -10,10 +10,12 @@ import subprocess
 import tempfile
 import threading
 
+import grpc
 import pytest
 import yaml
 
 from apiserver import ApiServer, agent_rules
+from kubelet import Kubelet
 from node import DEADLINE, REPORT, SIMULATOR, WARPSHARE, sharing
 from rights import needs_mounts
 
@@ -773,7 +775,27 @@ def declare(site, api=None):
 
 def test_with_the_right_to_read_pods_what_they_declare_counts(site, api):
     declare(site, api)
-    expect(site, 'declared', 'pods can be read', 'ok')
+    expect(site, 'declared', 'pods can be read, by the API server', 'ok')
+
+
+@pytest.mark.parametrize('refusal, serves', [
+    (None, True), (grpc.StatusCode.UNIMPLEMENTED, False), (grpc.StatusCode.FAILED_PRECONDITION, False)])
+def test_kubelets_socket_of_pods_needs_no_right(site, api, tmp_path, refusal, serves):
+    declare(site, api)
+    api.allow(agent_rules('events: node'))
+    (tmp_path / 'device-plugins').mkdir()
+    kubelet = Kubelet(str(tmp_path / 'device-plugins'))
+    kubelet.serves_pods = True
+    kubelet.pod_refusal = refusal and (refusal, 'as the test wants it')
+    kubelet.start()
+    try:
+        site.arguments += ['--pods-api-socket', kubelet.pods_api]
+        if serves:
+            expect(site, 'declared', "pods can be read, by kubelet's socket", 'ok')
+        else:
+            expect(site, 'declared', 'pods cannot be read: ')
+    finally:
+        kubelet.stop()
 
 
 def test_without_that_right_annotations_do_not_count(site, api):

@@ -2,6 +2,7 @@
 CDI files, and CUDA programs under the MPS daemon that the agent has started for them."""
 import concurrent.futures
 import contextlib
+import copy
 import itertools
 import json
 import os
@@ -748,6 +749,36 @@ def test_a_container_with_shares_of_two_claims_is_still_refused_after_a_restart(
     node.dra.wait_driver(DRIVER)
     with pytest.raises(Failed, match='use one claim for the container'):
         node.prepare(pod, *claims)
+
+
+def asked_of_pods(node):
+    return len(node.cluster.api.asked('get', 'pods'))
+
+
+def test_kubelet_says_which_claims_a_container_uses_without_a_right_to_read_pods(node):
+    node.kubelet.serves_pods = True
+    node.cluster.api.allow(agent_rules('dra', 'events: node', 'configuration'))
+    start(node, 2)
+    reason = node.refusal(node.claim('train', TWO), node.claim('serve', TWO))
+    assert 'use one claim for the container' in reason
+    assert node.kubelet.pod_calls and asked_of_pods(node) == 0
+
+
+@pytest.mark.parametrize('tells', [True, False])
+def test_where_kubelet_does_not_tell_the_names_of_a_pods_claims_the_api_server_is_asked(node, tells):
+    """They were made from a template, and their names are in the status of the pod alone."""
+    node.kubelet.serves_pods, node.kubelet.tells_claims = True, tells
+    start(node, 2)
+    claims = node.claim('train', TWO), node.claim('serve', TWO)
+    pod = node.admit(*claims)
+    pod.object = copy.deepcopy(pod.object)
+    pod.object['status'] = {'resourceClaimStatuses': [
+        {'name': one['name'], 'resourceClaimName': one.pop('resourceClaimName')} for one in pod.object['spec']['resourceClaims']]}
+    for one in pod.object['spec']['resourceClaims']:
+        one['resourceClaimTemplateName'] = 'template'
+    with pytest.raises(Failed, match='use one claim for the container'):
+        node.prepare(pod, *claims)
+    assert node.kubelet.pod_calls and (asked_of_pods(node) == 0) == tells
 
 
 def test_a_claim_that_is_prepared_while_pods_of_another_are_read_counts(node):

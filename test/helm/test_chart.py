@@ -874,6 +874,7 @@ def test_kubelets_root_is_where_it_is_on_the_host_and_device_plugins_stay(progra
     mounts = {one['name']: one['mountPath'] for one in container['volumeMounts']}
     found = {name: path for name, path in hosts.items() if 'kubelet' in path}
     assert found == {'device-plugins': '/var/lib/kubelet/device-plugins', 'pod-resources': f'{root}/pod-resources',
+                     'pods-api': f'{root}/pods-api',
                      'plugins-registry': f'{root}/plugins_registry', 'dra': f'{root}/plugins/gpu.warpshare.dev'}
     assert found.items() <= mounts.items()
     assert environment(container)['WARPSHARE_KUBELET_ROOT'] == root

@@ -1,6 +1,6 @@
 /*
- * doctor's checks that ask the API server: whether the agent can read what a container declares; and for DRA whether
- * kubelet can find the driver, and whether the API server has what the node offers.
+ * doctor's checks that ask the API server: whether the agent can read what a container declares, of kubelet's socket or
+ * of the API server; and for DRA whether kubelet can find the driver, and whether the API server has what the node offers.
  */
 #include <dirent.h>
 #include <string.h>
@@ -10,6 +10,7 @@
 #include "node/dra/layout.h"
 #include "node/dra/slices.h"
 #include "node/dra/registration.h"
+#include "node/ledger/pod_source.h"
 #include "base/io/unix_socket.h"
 #include "net/kube/object.h"
 
@@ -37,6 +38,37 @@ static const char no_pods_known[] =
         "annotations of pods are ignored, and the limit monitor has no proof against their containers; variables of "
         "the containers still count";
 
+static void on_kubelet_said(const struct kube_answer *answer, void *data)
+{
+        bool *ret_serves = data;
+
+        *ret_serves = !answer->error || answer->error->kind == ERROR_NOT_FOUND;
+}
+
+/* kubelet answers on its socket of pods, if only that it does not have this one. */
+static bool kubelet_says_pods(const struct doctor *doctor)
+{
+        struct pod_source source;
+        struct error err;
+        uv_loop_t loop;
+        bool serves = false;
+
+        uv_loop_init(&loop);
+        if (pod_source_init(&source, &loop, doctor->config->kubelet.pods, NULL, &err) == 0) {
+                if (pod_source_can_ask(&source, ""))
+                        pod_source_get(&source, &(struct pod_question){.namespace = "default",
+                                                        .name = "warpshare-doctor",
+                                                        .uid = "warpshare-doctor",
+                                                        .timeout_ms = TIMEOUT_MS,
+                                                        .done = on_kubelet_said,
+                                                        .data = &serves});
+                uv_run(&loop, UV_RUN_DEFAULT);
+                pod_source_done(&source);
+        }
+        uv_loop_close(&loop);
+        return serves;
+}
+
 /* "Not found" also proves the right to read pods; without it the answer is a denial. */
 static bool may_read_pods(struct doctor *doctor, struct api_visit *visit)
 {
@@ -48,7 +80,8 @@ static bool may_read_pods(struct doctor *doctor, struct api_visit *visit)
                 return true;
         doctor_report(doctor, DOCTOR_WRONG, no_pods_known,
                 answer.status == 403
-                        ? "give the agent's account the right to get pods: rbac.readPods: true in the chart"
+                        ? "give the agent's account the right to get pods: rbac.readPods: true in the chart; or use "
+                          "kubelet 1.37, whose socket --pods-api-socket needs no right"
                         : "make the API server answer",
                 "pods cannot be read: %s", answer.error.text);
         return false;
@@ -79,6 +112,7 @@ void doctor_check_declared(struct doctor *doctor)
 {
         const struct sharing_section *mps = doctor->config->sharing.mps;
         bool is_well;
+        bool by_kubelet;
 
         if (!mps || mps->provisioning != PROVISIONING_DECLARED) {
                 doctor_ok(doctor, "it is not used (sharing.mps.provisioning)");
@@ -90,8 +124,10 @@ void doctor_check_declared(struct doctor *doctor)
                         "set deviceListStrategy: cdi-cri, or leave it out", "containers get their devices without CDI");
                 is_well = false;
         }
-        if (api_can_ask(doctor) && is_well)
-                doctor_ok(doctor, "pods can be read, and what they declare can reach their containers");
+        by_kubelet = kubelet_says_pods(doctor);
+        if ((by_kubelet || api_can_ask(doctor)) && is_well)
+                doctor_ok(doctor, "pods can be read, %s, and what they declare can reach their containers",
+                        by_kubelet ? "by kubelet's socket" : "by the API server");
 }
 
 /* ---- DRA ---- */

@@ -9,6 +9,7 @@
 #include "net/kube/object.h"
 #include "node/dra/room.h"
 #include "node/ledger/claims.h"
+#include "node/ledger/pod_source.h"
 #include "plan/capability.h"
 
 #define READ_TIMEOUT_MS UINT64_C(20000) /* to read a claim: half of a Prepare's time */
@@ -34,12 +35,13 @@ struct reading {
         struct dra_claim *claim;
         struct arena *arena;
         struct kube_call *call;             /* NULL: the claim is read, and waits for the layout */
+        struct pod_call *pod_call;          /* NULL: no pod is being read */
         json_t *object;                     /* |claim| was read from it */
         struct dra_pod_claim shares;        /* the next two once the pods are being checked */
         struct dra_uses *uses;              /* by the pods, of a claim with several shares; else NULL */
         const struct ledger_claim_pod *pod; /* that is being read */
         size_t n_pods;                      /* how many pods of the claim were checked */
-        unsigned int n_asked;               /* how many of these were read from the API server */
+        unsigned int n_asked;               /* how many of these were read */
         bool is_again;                      /* pods are checked a second time, for other claims only */
         unsigned int n_done;                /* of |readings| when the first pod was checked */
         struct dra_room room;
@@ -54,6 +56,7 @@ static void reading_free(struct reading *reading)
 {
         list_remove(&reading->link);
         kube_call_cancel(reading->call);
+        pod_call_cancel(reading->pod_call);
         reading->claim->n_configs = 0; /* which point into it */
         json_decref(reading->object);
         free(reading);
@@ -149,7 +152,7 @@ static void on_pod_of_claim(const struct kube_answer *answer, void *data)
         struct reading *reading = data;
         struct error err;
 
-        reading->call = NULL;
+        reading->pod_call = NULL;
         if (answer->error)
                 log_warn(
                         reading->uses
@@ -197,9 +200,6 @@ static const struct ledger_claim_pod *find_next_pod(struct reading *reading)
 /* True: a pod is being read. */
 static bool read_next_pod(struct reading *reading)
 {
-        _free_ char *pods = NULL;
-        _free_ char *path = NULL;
-
         if (!reading->shares.name)
                 find_shares(reading);
         reading->pod = reading->shares.n_requests ? find_next_pod(reading) : NULL;
@@ -211,14 +211,14 @@ static bool read_next_pod(struct reading *reading)
                 return false;
         }
         reading->n_asked++;
-        pods = object_collection("/api/v1", reading->claim->namespace, "pods");
-        path = object_path(pods, reading->pod->name);
-        reading->call =
-                kube_client_send(reading->readings->node->options.client, &(struct kube_request){.method = KUBE_GET,
-                                                                                  .path = path,
-                                                                                  .timeout_ms = POD_TIMEOUT_MS,
-                                                                                  .done = on_pod_of_claim,
-                                                                                  .data = reading});
+        reading->pod_call = pod_source_get(ledger_pod_source(reading->readings->node->options.ledger),
+                &(struct pod_question){.namespace = reading->claim->namespace,
+                        .name = reading->pod->name,
+                        .uid = reading->pod->uid,
+                        .claim = reading->claim->name,
+                        .timeout_ms = POD_TIMEOUT_MS,
+                        .done = on_pod_of_claim,
+                        .data = reading});
         return true;
 }
 
@@ -355,7 +355,7 @@ static struct reading *find_ready(const struct dra_readings *readings)
         LIST_FOR_EACH(link, &readings->all) {
                 struct reading *reading = container_of(link, struct reading, link);
 
-                if (!reading->call && !reading->is_blocked)
+                if (!reading->call && !reading->pod_call && !reading->is_blocked)
                         return reading;
         }
         return NULL;

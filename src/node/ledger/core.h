@@ -8,6 +8,7 @@
 #include "node/ledger/daemons.h"
 #include "node/ledger/holdings.h"
 #include "node/ledger/mps_resources.h"
+#include "node/ledger/pod_source.h"
 
 struct ledger_core {
         struct ledger_options options; /* without the config, which may be gone */
@@ -16,6 +17,7 @@ struct ledger_core {
         struct daemons daemons;
         struct mps_resources resources;
         struct holdings holdings;
+        struct pod_source pods;
         bool is_closing;
 };
 

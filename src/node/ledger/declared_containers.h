@@ -1,6 +1,6 @@
 /*
- * provisioning: declared. What containers declare of their share (plan/declared.h), as their pods say in the API
- * server. The pod is read when the container starts (declared_pods.h).
+ * provisioning: declared. What containers declare of their share (plan/declared.h), as their pods' objects
+ * say. The pod is read when the container starts (declared_pods.h).
  *
  * What was read is kept as long as kubelet's record has the pod, since the limit monitor holds the container to it. For
  * a container that another agent started it is read when kubelet lists the container; whether it started with this

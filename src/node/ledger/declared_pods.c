@@ -27,7 +27,7 @@ struct pod_read {
         const char **ids;
         size_t n_ids;
         struct node_event_pod pod; /* all NULL: not known yet */
-        struct kube_call *call;    /* NULL: kubelet's list is awaited */
+        struct pod_call *call;     /* NULL: kubelet's list is awaited */
         int64_t deadline;
         bool is_for_shm;
         broker_started_fn *started;
@@ -111,7 +111,7 @@ static bool note_pod_seen(struct declared_pods *pods, const char *uid)
 
 static void free_read(struct pod_read *read)
 {
-        kube_call_cancel(read->call);
+        pod_call_cancel(read->call);
         list_remove(&read->link);
         arena_done(&read->arena);
         free(read);
@@ -251,19 +251,18 @@ static void declared_pods_on_timer(uv_timer_t *timer)
 static void declared_pods_read_named(struct pod_read *read, const struct holder *holder)
 {
         const struct ledger_core *core = read->pods->core;
-        _free_ char *collection = object_collection("/api/v1", holder->pod_namespace, "pods");
-        _free_ char *path = object_path(collection, holder->pod);
         uv_timer_t *timer = &read->pods->timer;
 
         read->pod = (struct node_event_pod){.namespace = arena_strdup(&read->arena, holder->pod_namespace),
                 .name = arena_strdup(&read->arena, holder->pod),
                 .uid = arena_strdup(&read->arena, holder->pod_uid)};
         read->deadline = ledger_clock(core) + READ_MS;
-        read->call = kube_client_send(core->options.client, &(struct kube_request){.method = KUBE_GET,
-                                                                    .path = path,
-                                                                    .timeout_ms = READ_MS,
-                                                                    .done = declared_pods_on_pod,
-                                                                    .data = read});
+        read->call = pod_source_get(&core->pods, &(struct pod_question){.namespace = read->pod.namespace,
+                                                         .name = read->pod.name,
+                                                         .uid = read->pod.uid,
+                                                         .timeout_ms = READ_MS,
+                                                         .done = declared_pods_on_pod,
+                                                         .data = read});
         if (!uv_is_active((uv_handle_t *)timer))
                 uv_timer_start(timer, declared_pods_on_timer, TICK_MS, TICK_MS);
 }
@@ -278,6 +277,11 @@ static void on_declared_listed(const struct error *err, void *data)
                 holder = holdings_find(&read->pods->core->holdings, read->resource, read->ids[i]);
         if (!holder || !holder->pod) {
                 finish_read(read, NULL, err ? err->text : "kubelet's list of pods does not have this pod");
+                return;
+        }
+        if (!pod_source_can_ask(&read->pods->core->pods, holder->pod_uid)) {
+                finish_read(read, NULL,
+                        "kubelet's checkpoint does not have this pod, and the agent does not use the API server");
                 return;
         }
         declared_pods_read_named(read, holder);
@@ -328,8 +332,10 @@ void declared_pods_start(struct declared_pods *pods, const char *resource, const
         read->ids = ARENA_ARRAY(&read->arena, const char *, n_ids);
         for (size_t i = 0; i < n_ids; i++)
                 read->ids[read->n_ids++] = arena_strdup(&read->arena, ids[i]);
-        if (!pods->core->options.client)
-                finish_read(read, NULL, "the agent does not use the API server (--node-name, --kubeconfig)");
+        if (!pod_source_can_ask(&pods->core->pods, ""))
+                finish_read(read, NULL,
+                        "the agent uses neither the API server (--node-name, --kubeconfig) nor kubelet's socket of pods "
+                        "(--pods-api-socket)");
         else if (!holdings_folder(&pods->core->holdings))
                 finish_read(read, NULL,
                         "kubelet's pod-resources socket is not used, so the pod is unknown (--pod-resources-socket)");
@@ -401,7 +407,7 @@ void declared_pods_read_next(struct declared_pods *pods)
                 return;
         declared_containers_forget_ended(pods->containers);
         declared_containers_report_room(pods->containers);
-        if (!pods->core->options.client || is_reading(pods))
+        if (!pod_source_can_ask(&pods->core->pods, "") || is_reading(pods))
                 return;
         holder = find_unread(pods);
         if (holder) {

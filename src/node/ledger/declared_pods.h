@@ -1,9 +1,9 @@
 /*
- * Reads pods that hold something by MPS from the API server: what their containers declare, at the start of a
- * container, and for containers that had started before the agent; and whether they have a volume of their own at
- * /dev/shm. kubelet's list says which pod it is, and then its start is answered:
+ * Reads pods that hold something by MPS, from kubelet or the API server (node/ledger/pod_source.h): what their
+ * containers declare, at the start of a container, and for containers that had started before the agent; and whether
+ * they have a volume of their own at /dev/shm. kubelet's list says which pod it is, and then its start is answered:
  *
- *     start ──► kubelet's list ──► GET of the pod ──► the container's devices are made
+ *     start ──► kubelet's list ──► the pod's object ──► the container's devices are made
  *         └───────────┴─────────────────┴──► after READ_MS at the latest, without what it declares, which is reported
  *
  * kubelet puts a pod's volumes behind the mounts of device plugins, so a pod's own volume at /dev/shm counts there, and
@@ -22,7 +22,7 @@ struct declared_pods {
         struct declared_containers *containers;
         struct container_start *start; /* makes the containers ready */
         struct list reads;             /* pods that are being read */
-        uv_timer_t timer;              /* runs while the API server is asked */
+        uv_timer_t timer;              /* runs while kubelet or the API server is asked */
         struct map seen;               /* UIDs of pods of which it was looked whether they have a volume at /dev/shm */
         struct arena seen_arena;
 };

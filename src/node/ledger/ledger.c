@@ -371,6 +371,11 @@ enum ledger_word ledger_held(struct ledger *ledger, struct arena *arena, struct 
         return word;
 }
 
+const struct pod_source *ledger_pod_source(const struct ledger *ledger)
+{
+        return &ledger->core.pods;
+}
+
 const char *ledger_list_folder(const struct ledger *ledger)
 {
         return holdings_folder(&ledger->core.holdings);
@@ -532,6 +537,8 @@ static int open_core(struct ledger *ledger, const struct ledger_options *options
                 core->options.now = read_clocks;
         if (holdings_init(&core->holdings, &core->options, &core->resources, on_holdings_change, ledger, err) < 0)
                 return -1;
+        if (pod_source_init(&core->pods, options->loop, options->config->kubelet.pods, options->client, err) < 0)
+                return -1;
         core->options.config = NULL;
         if (getrandom(&core->incarnation, sizeof(core->incarnation), 0) != sizeof(core->incarnation))
                 return error_errno(err, errno, "random bytes for the ids of allocations");
@@ -566,6 +573,7 @@ int ledger_new(struct ledger **ret, const struct ledger_options *options, struct
         struct ledger *ledger = xcalloc(1, sizeof(*ledger));
 
         if (open_core(ledger, options, err) < 0) {
+                pod_source_done(&ledger->core.pods);
                 holdings_done(&ledger->core.holdings);
                 free(ledger);
                 return -1;
@@ -582,6 +590,7 @@ static void on_ledger_closed(void *data)
         void *closed_data = ledger->closed_data;
 
         mps_resources_done(&ledger->core.resources);
+        pod_source_done(&ledger->core.pods);
         holdings_done(&ledger->core.holdings);
         daemons_done(&ledger->core.daemons);
         declared_containers_forget(&ledger->declared_containers);

@@ -33,6 +33,7 @@
 #include "plan/rollout.h"
 
 struct ledger;
+struct pod_source;
 
 /* Milliseconds. */
 struct ledger_time {
@@ -47,7 +48,8 @@ struct ledger_options {
         void (*on_change)(void *data);    /* the broker's unavailable() would answer differently now */
         const struct unit_health *health; /* of the GPUs themselves. Must outlive the ledger, as |events| */
         struct node_events *events;       /* NULL: no events are reported */
-        struct kube_client *client;       /* pods are read with it; NULL: they cannot be. Open until ledger_close() */
+        struct kube_client
+                *client; /* pods are read with it where kubelet does not say it, or NULL. Open until ledger_close() */
         void (*on_held)(void *data); /* ledger_ask() has its answer, or kubelet answers again after a long silence */
         bool (*repeat)(const char *resource, void *data); /* plugins_repeat() */
         /*
@@ -105,6 +107,9 @@ enum ledger_word ledger_held(struct ledger *ledger, struct arena *arena, struct 
 
 /* The folder of the socket of kubelet's list; NULL: kubelet is not asked. */
 const char *ledger_list_folder(const struct ledger *ledger);
+
+/* Reads pods; valid as long as the ledger is. */
+const struct pod_source *ledger_pod_source(const struct ledger *ledger);
 
 /* Asks kubelet for its list; on_held() follows, also without an answer. */
 void ledger_ask(struct ledger *ledger);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "cluster/sorted.h"
+#include "cluster/nodes.h"
 
 struct item {
         char *key;

@@ -128,6 +128,7 @@ static void make_plan(struct node *node, enum rig_shares shares, unsigned int re
                 node->inventory.gpus[i].multiprocessors = 80;
         node->config.kubelet.socket = rig.socket;
         node->config.kubelet.pod_resources = rig.socket;
+        node->config.kubelet.pods = "";
         node->config.mps.directory = rig.mps;
         node->config.cdi.root = rig.cdi;
         node->config.mps.control = "";
