@@ -2,8 +2,8 @@
  * Reads a claim that is to be prepared, until it can be allocated: the claim from the API server, then, once the layout
  * is known, its pods (node/ledger/pod_source.h) where they decide: of a claim with several shares by MPS, which
  * containers use them together; and where a pod uses another claim by MPS, whether the same container does, which would
- * get only one of the two. Then it waits for room (node/dra/room.h), and for a device that is not offered at the moment,
- * as while its GPU changes.
+ * get only one of the two. Then it waits for room (node/dra/room.h), and for a device that is not offered now, as while
+ * its GPU changes.
  *
  *   claim ──► layout ──► pods ──► look ──┬─────────────────────────────────────► done
  *                                  ▲     ├── ask: read a claim in the way ──┐

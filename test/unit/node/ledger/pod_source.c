@@ -1,5 +1,5 @@
 /*
- * What becomes of kubelet's answer about a pod. Who is asked, and when, is tested with a kubelet (e2e/declared, e2e/dra).
+ * kubelet's answer about a pod, and what it becomes. Who is asked, and when, is tested with a kubelet (e2e/declared).
  */
 #include "unit.h"
 
