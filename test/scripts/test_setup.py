@@ -114,7 +114,8 @@ def test_another_root_of_kubelet_is_that_of_all_but_the_device_plugins(cluster, 
     well(setup('--kubelet-root', '/var/lib/k0s/kubelet', '2', NODE, REPO))
     spec = cluster.get('DaemonSet', 'warpshare-agent')['spec']['template']['spec']
     paths = {one['name']: one['hostPath']['path'] for one in spec['volumes'] if 'kubelet' in one.get('hostPath', {}).get('path', '')}
-    assert paths == {'device-plugins': '/var/lib/kubelet/device-plugins', 'pod-resources': '/var/lib/k0s/kubelet/pod-resources'}
+    assert paths == {'device-plugins': '/var/lib/kubelet/device-plugins', 'pod-resources': '/var/lib/k0s/kubelet/pod-resources',
+                     'pods-api': '/var/lib/k0s/kubelet/pods-api'}
     container, = spec['containers']
     assert paths.items() <= {one['name']: one['mountPath'] for one in container['volumeMounts']}.items()
     assert {'name': 'WARPSHARE_KUBELET_ROOT', 'value': '/var/lib/k0s/kubelet'} in container['env']
