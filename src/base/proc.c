@@ -1,10 +1,14 @@
 #include "base/proc.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
 
@@ -23,6 +27,26 @@ int boot_id_read(char **ret, const char *path, struct error *err)
                 return error_set(err, ERROR_INVALID, "boot id: '%s' is empty", path);
         *ret = xstrdup(text.data);
         return 0;
+}
+
+/* ---- the end of a child ---- */
+
+#define PAUSE_MS 50 /* between two looks where a kernel has no pidfd */
+
+bool child_has_ended(pid_t pid, int *ret_status, uint64_t timeout_ms)
+{
+        _close_ int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+        const uint64_t end = clock_now_ms() + timeout_ms;
+
+        while (waitpid(pid, ret_status, WNOHANG) != pid) {
+                struct pollfd ended = {.fd = fd, .events = POLLIN};
+                const uint64_t now = clock_now_ms();
+
+                if (now >= end)
+                        return false;
+                (void)poll(&ended, 1, fd < 0 ? PAUSE_MS : (int)(end - now));
+        }
+        return true;
 }
 
 /* ---- PID namespaces ---- */

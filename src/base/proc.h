@@ -1,10 +1,12 @@
 /*
- * Texts of /proc: the pod and the container of a process by its cgroup, mounts, and the id of the boot.
+ * Texts of /proc: the pod and the container of a process by its cgroup, mounts, and the id of the boot; and how a child
+ * is waited for.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/alloc.h"
@@ -18,6 +20,11 @@
 
 /* Reads the id, "6f1c3d3e-…", from the first line of the file |path|; for the caller to free. */
 int boot_id_read(char **ret, const char *path, struct error *err) MUST_USE;
+
+/* ---- the end of a child ---- */
+
+/* Waits for it. False: it has not ended within that time. */
+bool child_has_ended(pid_t pid, int *ret_status, uint64_t timeout_ms);
 
 /* ---- PID namespaces ---- */
 

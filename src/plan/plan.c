@@ -478,6 +478,13 @@ const struct unit *resource_find_unit(const struct resource *resource, const cha
         return NULL;
 }
 
+const struct unit *resource_unit_of(const struct resource *resource, const char *device_id)
+{
+        const struct device *device = map_find(&resource->by_id, device_id);
+
+        return device ? &resource->units[device->unit] : NULL;
+}
+
 /* The profile, and the capabilities that select its device nodes. */
 static bool unit_mig_is_same(const struct mig_device *a, const struct mig_device *b)
 {

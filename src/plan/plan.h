@@ -163,6 +163,8 @@ bool unit_is_divided(const struct unit *unit);
 
 /* The unit of |resource| with this UUID, or NULL. */
 const struct unit *resource_find_unit(const struct resource *resource, const char *uuid);
+/* The unit of the device with this id, or NULL. */
+const struct unit *resource_unit_of(const struct resource *resource, const char *device_id);
 
 /* Makes the devices of |n_units| adjacent units, and the index; sets |first_device| of each. */
 void resource_set_units(struct resource *resource, struct arena *arena, struct unit *units, size_t n_units);

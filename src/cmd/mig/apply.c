@@ -4,13 +4,11 @@
  */
 #include <errno.h>
 #include <jansson.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,29 +38,16 @@ static void reset_start(const char *root, char **argv)
                 execv(PROGRAM, argv);
 }
 
-/* False: it has not within that time. A kernel without pidfds waits as long as it takes. */
-static bool reset_has_ended(pid_t pid, int *ret_status, int timeout_ms)
-{
-        _close_ int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-        struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
-
-        if (fd >= 0 && poll(&poll_fd, 1, timeout_ms) == 0)
-                return false;
-        while (waitpid(pid, ret_status, 0) < 0 && errno == EINTR)
-                ;
-        return true;
-}
-
 /* A process that is inside the driver may not react to the kill, and is left behind. */
 static int reset_wait_for(pid_t pid, int *ret_status, int timeout_ms, struct error *err)
 {
-        if (reset_has_ended(pid, ret_status, timeout_ms))
+        if (child_has_ended(pid, ret_status, (uint64_t)timeout_ms))
                 return 0;
         kill(pid, SIGKILL);
         return error_set(err, ERROR_TIMEOUT,
                 "nvidia-smi --gpu-reset did not end within %d s and was %s: whether the GPUs were reset is not known; reboot "
                 "the node",
-                timeout_ms / 1000, reset_has_ended(pid, ret_status, KILL_MS) ? "killed" : "left behind");
+                timeout_ms / 1000, child_has_ended(pid, ret_status, KILL_MS) ? "killed" : "left behind");
 }
 
 int mig_reset(const char *const *uuids, size_t n_uuids, const char *driver_root, int timeout_ms, struct error *err)

@@ -5,18 +5,16 @@
 #include <signal.h>
 #include <spawn.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include <uv.h>
 
 #include "base/clock.h"
+#include "base/proc.h"
 #include "base/strbuf.h"
 #include "base/text.h"
 #include "net/kube/object.h"
-
-#define PAUSE_MS 50
 
 struct exec_plugin {
         struct exec_plugin_spec spec; /* its texts are the owner's */
@@ -174,28 +172,6 @@ static int read_output(int fd, uint64_t deadline_ms, struct strbuf *text, struct
         }
 }
 
-/* Waits until the program has ended. One that lives on, although it has closed its output, is killed. */
-static int wait_for_end(pid_t pid, int *status, struct error *err)
-{
-        _close_ int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-        const uint64_t end = clock_now_ms() + EXEC_PLUGIN_END_MS;
-        uint64_t now = clock_now_ms();
-        pid_t rc;
-
-        for (; (rc = waitpid(pid, status, WNOHANG)) == 0 && now < end; now = clock_now_ms()) {
-                struct pollfd ended = {.fd = fd, .events = POLLIN};
-
-                (void)poll(&ended, 1, fd < 0 ? PAUSE_MS : (int)(end - now)); /* old kernels have no pidfd */
-        }
-        if (rc == pid)
-                return 0;
-        kill(pid, SIGKILL);
-        while (waitpid(pid, status, 0) < 0 && errno == EINTR)
-                ;
-        return error_set(err, ERROR_TIMEOUT, "it has closed its output and not ended within %ju s",
-                (uintmax_t)(EXEC_PLUGIN_END_MS / 1000));
-}
-
 /* Runs the program; |text| gets what it printed if it ended with status 0. */
 static int plugin_run(const struct exec_plugin_spec *spec, const char *info, bool is_interactive, struct strbuf *text,
         struct error *err)
@@ -215,14 +191,15 @@ static int plugin_run(const struct exec_plugin_spec *spec, const char *info, boo
         if (rc < 0)
                 return -1;
         rc = read_output(output, is_interactive ? 5 * EXEC_PLUGIN_DEADLINE_MS : EXEC_PLUGIN_DEADLINE_MS, text, err);
+        if (rc == 0 && !child_has_ended(pid, &status, EXEC_PLUGIN_END_MS))
+                rc = error_set(err, ERROR_TIMEOUT, "it has closed its output and not ended within %ju s",
+                        (uintmax_t)(EXEC_PLUGIN_END_MS / 1000));
         if (rc < 0) {
                 kill(pid, SIGKILL);
                 while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
                         ;
                 return -1;
         }
-        if (wait_for_end(pid, &status, err) < 0)
-                return -1;
         if (WIFSIGNALED(status))
                 return error_set(err, ERROR_DENIED, "it was ended by signal %d", WTERMSIG(status));
         if (WEXITSTATUS(status) != 0)

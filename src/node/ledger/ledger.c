@@ -153,7 +153,6 @@ static size_t sort_pods(struct mps_holder *pods, size_t n_pods)
 static size_t name_pod(const struct ledger_share *of, struct arena *arena, struct mps_holder *ret)
 {
         const struct allocation *allocation = of->allocation;
-        const struct resource *resource = of->shared->resource;
         struct mps_holder holder = {.unit = allocation->unit};
         size_t count = 0;
 
@@ -163,11 +162,11 @@ static size_t name_pod(const struct ledger_share *of, struct arena *arena, struc
         if (holder.unit)
                 ret[count++] = holder;
         for (size_t i = 0; !allocation->unit && i < allocation->n_devices; i++) {
-                const struct device *device = map_find(&resource->by_id, allocation->devices[i]);
+                const struct unit *unit = resource_unit_of(of->shared->resource, allocation->devices[i]);
 
-                if (!device)
+                if (!unit)
                         continue;
-                holder.unit = resource->units[device->unit].uuid;
+                holder.unit = unit->uuid;
                 ret[count++] = holder;
         }
         return count;
@@ -404,14 +403,12 @@ void ledger_report_pods(struct ledger *ledger, const char *unit, enum node_event
 /* The unit that the allocation has a share of: that it is bound to, or that has all its ids. NULL: none, or several. */
 static const struct unit *find_unit(const struct ledger_share *of)
 {
-        const struct resource *resource = of->shared->resource;
         const struct unit *found = NULL;
 
         if (of->allocation->unit)
                 return of->unit;
         for (size_t i = 0; i < of->allocation->n_devices; i++) {
-                const struct device *device = map_find(&resource->by_id, of->allocation->devices[i]);
-                const struct unit *unit = device ? &resource->units[device->unit] : NULL;
+                const struct unit *unit = resource_unit_of(of->shared->resource, of->allocation->devices[i]);
 
                 if (!unit || (found && unit != found))
                         return NULL;

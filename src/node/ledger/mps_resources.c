@@ -74,11 +74,8 @@ unsigned int mps_resource_replicas(
                 return strcmp(allocation->unit, unit->uuid) == 0
                                ? (unsigned int)MIN(allocation->n_devices, unit->replicas)
                                : 0;
-        for (size_t i = 0; i < allocation->n_devices; i++) {
-                const struct device *device = map_find(&shared->resource->by_id, allocation->devices[i]);
-
-                count += device && &shared->resource->units[device->unit] == unit;
-        }
+        for (size_t i = 0; i < allocation->n_devices; i++)
+                count += resource_unit_of(shared->resource, allocation->devices[i]) == unit;
         return count;
 }
 

@@ -88,9 +88,9 @@ static void usage_add_allocation(struct owners *owners, const struct ledger_allo
         /* Each id counts; the limits are those of the container, however many ids it has. */
         owner.replicas = 1;
         for (size_t i = 0; i < allocation->n_left; i++) {
-                const struct device *device = map_find(&resource->by_id, allocation->left[i]);
+                const struct unit *unit = resource_unit_of(resource, allocation->left[i]);
 
-                owner.unit = device ? resource->units[device->unit].uuid : NULL;
+                owner.unit = unit ? unit->uuid : NULL;
                 owner.threads_permille = i == 0 ? allocation->threads_permille : 0;
                 owner.limit = i == 0 ? allocation->limit_mib * MIB : 0;
                 add_owner(owners, &owner);
