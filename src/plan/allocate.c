@@ -32,8 +32,8 @@ static const struct control_node {
  * The largest number per answer. MPS: the pipe, two limits and seven facts; plus the device list and the IMEX channel.
  */
 #define MAX_PAIRS (3 + 7 + ARRAY_SIZE(extras) + 2)
-/* MPS: pipe and shared memory; the units and the IMEX channel. */
-#define MAX_MOUNTS(n_units) (2 + (n_units) + 1)
+/* MPS: pipe, shared memory and device metadata; the units and the IMEX channel. */
+#define MAX_MOUNTS(n_units) (3 + (n_units) + 1)
 /* A MIG device needs three: its GPU, its GPU instance and itself. */
 #define MAX_NODES(n_units) (ARRAY_SIZE(control_nodes) + 3 * (n_units) + 1)
 /* The units, the IMEX channel, the extras and the limits. */
@@ -296,6 +296,16 @@ static void add_door(const struct request *request, const struct unit *unit)
         add_mount(request, "/dev/shm", arena_path(request->arena, request->config->mps.root, shm));
 }
 
+static void add_metadata(const struct request *request)
+{
+        const struct allocate_binding *binding = request->binding;
+
+        if (binding && binding->metadata)
+                add_mount(request, arena_strdup(request->arena, binding->metadata_path),
+                        arena_path(request->arena, request->config->mps.root, binding->metadata))
+                        ->read_only = true;
+}
+
 /*
  * The parts with the memory limits that the container's variable has.
  *
@@ -383,6 +393,7 @@ static void add_mps(const struct request *request, const struct unit *unit)
         bool is_reported_at_start = has_limits_at_start(request);
 
         add_door(request, unit);
+        add_metadata(request);
         if (request->resource->provisioning != PROVISIONING_UNIFORM &&
                 (!is_reported_at_start || has_variables(request) ||
                         request->resource->provisioning == PROVISIONING_DECLARED))

@@ -89,6 +89,8 @@ struct allocate_binding {
         const char *shm;        /* directory below the MPS root that is its daemon's /dev/shm; NULL: the node's */
         const char *partition;  /* CUDA_MPS_SM_PARTITION, or NULL */
         unsigned int sms;       /* of the partition; 0 unknown */
+        const char *metadata;   /* file below the MPS root to mount at |metadata_path|; or NULL */
+        const char *metadata_path;
 };
 
 /* One container of a request. */

@@ -2,6 +2,7 @@
  * warpshare probe: a CUDA program that measures what its container really gets of a GPU. The CUDA part runs in a
  * process of its own, since any CUDA call may hang; print.c prints what was found.
  */
+#include <glob.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +12,9 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/strbuf.h"
 #include "base/text.h"
 #include "cmd/commands.h"
 #include "cmd/probe/probe.h"
@@ -23,6 +27,8 @@ enum { EXIT_NO_CUDA = 3 };
 #define SECONDS_MAX 3600U
 #define WATCH_WINDOW 0.25
 #define USUAL_WINDOW 0.1
+#define METADATA_FILES_MAX ((size_t)64)
+#define METADATA_SIZE_MAX ((size_t)1024 * 1024)
 
 /* ---- options ---- */
 
@@ -35,6 +41,7 @@ enum {
         TIMEOUT,
         LIBCUDA,
         LIBNVML,
+        METADATA,
         LOAD,
         SWEEP,
         BEGIN_AT,
@@ -55,6 +62,8 @@ static const struct option own[] = {
         [LIBCUDA] = COMMAND_TEXT("cuda-library", "", "PATH", "instead of libcuda.so.1"),
         [LIBNVML] = COMMAND_TEXT("nvml-library", "", "PATH",
                 "instead of libnvidia-ml.so.1, which reports how many SMs the whole GPU has"),
+        [METADATA] = COMMAND_TEXT("device-metadata", "/var/run/kubernetes.io/dra-device-attributes", "FOLDER",
+                "where the container's device metadata is, which names its share"),
         [LOAD] =
                 COMMAND_TEXT("load", "", "SECONDS", "for tests: run a load of multiply-adds, and report the work done"),
         [SWEEP] = COMMAND_TEXT("sweep", "", "SECONDS",
@@ -75,7 +84,7 @@ static const char help[] = "usage: warpshare probe [OPTION...]\n"
 
 static const char more_help[] =
         "\n"
-        "The allocation is read from the environment: CUDA_MPS_ACTIVE_THREAD_PERCENTAGE,\n"
+        "The allocation is read from device metadata and from the environment: CUDA_MPS_ACTIVE_THREAD_PERCENTAGE,\n"
         "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, WARPSHARE_THREAD_PERCENTAGE, WARPSHARE_MEMORY_LIMIT_MIB,\n"
         "WARPSHARE_SMS; where two differ, the lower counts. It holds when MPS is in use, when memory can be\n"
         "allocated up to the limit and no further (768 MiB less is accepted, which CUDA's own context may take),\n"
@@ -167,6 +176,7 @@ static int probe_read_options(struct probe_options *options, const struct comman
                 .json = command_is_set(call, JSON),
                 .cuda_library = probe_path_of(values[LIBCUDA]),
                 .nvml_library = probe_path_of(values[LIBNVML]),
+                .metadata = values[METADATA],
         };
         if (!text_to_uint(values[DEVICE], 255, &device))
                 return refuse_value(DEVICE, values[DEVICE], "a number from 0 to 255", err);
@@ -241,6 +251,25 @@ static bool has_socket(const struct granted *granted)
         return stat(path, &status) == 0 && S_ISSOCK(status.st_mode);
 }
 
+/* What is known after a file that cannot be read is what the environment and the other files say. */
+static void read_metadata(struct granted *granted, const char *folder, const char *uuid)
+{
+        _free_ char *pattern = xasprintf("%s/*/*/*/*-metadata.json", folder);
+        glob_t found;
+
+        if (glob(pattern, GLOB_NOSORT, NULL, &found) == 0)
+                for (size_t i = 0; i < MIN(found.gl_pathc, METADATA_FILES_MAX); i++) {
+                        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+                        struct error err;
+
+                        if (file_read(found.gl_pathv[i], METADATA_SIZE_MAX, &text, &err) < 0 ||
+                                granted_read_metadata(granted, text.data, text.size, uuid, &err) < 0)
+                                log_warn("device metadata that cannot be read", LOG_STR("file", found.gl_pathv[i]),
+                                        LOG_ERR(&err));
+                }
+        globfree(&found);
+}
+
 static int work_start(struct probe *probe, struct error *err)
 {
         struct probe_result *result = probe->result;
@@ -256,6 +285,7 @@ static int work_start(struct probe *probe, struct error *err)
                 result->promise_is_unclear = true;
                 return -1;
         }
+        read_metadata(&result->granted, probe->options->metadata, result->facts.uuid);
         result->socket = has_socket(&result->granted);
         work_begin(probe, PROBE_STEP_CONTEXT);
         if (measure_create_context(&probe->measure, &result->facts, err) < 0)

@@ -20,6 +20,7 @@ struct probe_options {
         enum probe_kind kind;
         const char *cuda_library; /* NULL: the linker finds it */
         const char *nvml_library;
+        const char *metadata; /* the folder of device metadata */
         unsigned int device;
         int memory;
         unsigned int memory_mib; /* PROBE_MEMORY_CEILING */

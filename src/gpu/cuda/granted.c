@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -94,6 +95,103 @@ int granted_read(struct granted *ret, granted_env_fn *env, void *data, int ordin
         copy_word(granted.pipe, sizeof(granted.pipe), granted_get(env, data, "CUDA_MPS_PIPE_DIRECTORY"));
         granted.mps = granted.threads_permille || granted.memory_mib || granted.sms || *granted.tier || *granted.pipe;
         *ret = granted;
+        return 0;
+}
+
+/* ---- device metadata ---- */
+
+static bool is_known_version(const json_t *object)
+{
+        const char *version = json_string_value(json_object_get(object, "apiVersion"));
+
+        return version && (strcmp(version, "metadata.resource.k8s.io/v1beta1") == 0 ||
+                                  strcmp(version, "metadata.resource.k8s.io/v1alpha1") == 0);
+}
+
+/* A reference to the first object of a known version; NULL, with an error: there is none. */
+static json_t *parse_metadata(const char *text, size_t size, struct error *err)
+{
+        size_t at = 0;
+
+        while (at < size) {
+                json_error_t failure;
+                json_t *object = json_loadb(text + at, size - at, JSON_DISABLE_EOF_CHECK, &failure);
+
+                if (!object)
+                        break;
+                if (is_known_version(object))
+                        return object;
+                json_decref(object);
+                at += (size_t)failure.position;
+                while (at < size && isspace((unsigned char)text[at]))
+                        at++;
+        }
+        error_raise(err, ERROR_INVALID,
+                at < size ? "it is not JSON at byte %zu"
+                          : "no object of metadata.resource.k8s.io/v1beta1 or v1alpha1 is in its %zu bytes",
+                at);
+        return NULL;
+}
+
+static uint64_t read_attribute(const json_t *attributes, const char *name, uint64_t most)
+{
+        json_int_t value = json_integer_value(json_object_get(json_object_get(attributes, name), "int"));
+
+        return value > 0 && (uint64_t)value <= most ? (uint64_t)value : 0;
+}
+
+/* UUIDs have a prefix in device metadata, "GPU-" or "MIG-", and none from CUDA. */
+static bool is_of_device(const json_t *attributes, const char *uuid)
+{
+        const char *of = json_string_value(json_object_get(json_object_get(attributes, "uuid"), "string"));
+        const char *number = of ? strchr(of, '-') : NULL;
+
+        return number && strcasecmp(number + 1, uuid) == 0;
+}
+
+static void take_device(struct granted *granted, const json_t *attributes)
+{
+        const char *tier = json_string_value(json_object_get(json_object_get(attributes, "tier"), "string"));
+        uint64_t memory = read_attribute(attributes, "memoryMiB", MIB_MAX);
+        uint64_t percent = read_attribute(attributes, "threadPercentage", 100);
+        uint64_t permille = granted->threads_permille;
+
+        granted_lower(&granted->told_memory_mib, memory);
+        granted->differs |= memory && granted->memory_mib && granted->memory_mib != memory;
+        granted_lower(&granted->memory_mib, memory);
+        if (percent && permille / 10 != percent) { /* whole percent: 12 for 12.5 */
+                granted->differs |= permille != 0;
+                granted_lower(&permille, percent * 10);
+        }
+        granted->threads_permille = (unsigned int)permille;
+        granted->told_threads_percent = (unsigned int)percent;
+        if (tier && !*granted->tier)
+                copy_word(granted->tier, sizeof(granted->tier), tier);
+        granted->mps = granted->mps || memory || percent || tier;
+}
+
+int granted_read_metadata(struct granted *granted, const char *text, size_t size, const char *uuid, struct error *err)
+{
+        json_t *object = parse_metadata(text, size, err);
+        const json_t *request;
+        size_t i;
+
+        if (!object)
+                return -1;
+        json_array_foreach(json_object_get(object, "requests"), i, request)
+        {
+                const json_t *device;
+                size_t j;
+
+                json_array_foreach(json_object_get(request, "devices"), j, device)
+                {
+                        const json_t *attributes = json_object_get(device, "attributes");
+
+                        if (is_of_device(attributes, uuid))
+                                take_device(granted, attributes);
+                }
+        }
+        json_decref(object);
         return 0;
 }
 
@@ -210,6 +308,11 @@ void granted_check(struct granted_outcome *ret, const struct granted *granted, c
         granted_check_mps(ret, granted, measured);
         granted_check_memory(ret, granted, measured);
         granted_check_sms(ret, granted, measured);
+        if (granted->differs)
+                granted_find(ret, false,
+                        "device metadata says %" PRIu64
+                        " MiB and %u %%, the environment something else; the lower counts",
+                        granted->told_memory_mib, granted->told_threads_percent);
         if (!granted->mps)
-                granted_find(ret, false, "the environment names no share");
+                granted_find(ret, false, "neither the environment nor device metadata names a share");
 }

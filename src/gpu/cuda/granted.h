@@ -7,7 +7,8 @@
  *         WARPSHARE_THREAD_PERCENTAGE, WARPSHARE_MEMORY_LIMIT_MIB, WARPSHARE_SMS, WARPSHARE_TIER, WARPSHARE_REPLICAS
  *         ("7/20"), WARPSHARE_FRACTION ("0.3465"): what the agent granted, for information
  *
- * A container may lower its own limits, so the promise is the lower of the two. What "holds" means:
+ * A container may lower its own limits, so the promise is the lower of the two. Device metadata (KEP-5304), files that
+ * the agent mounts, have memory and threads, too; the lower counts, and a difference is a remark. What "holds" means:
  *
  *   MPS      is in use, where anything of the above or CUDA_MPS_PIPE_DIRECTORY is set.
  *   memory   no more than the limit could be allocated, and no less than the limit without GRANTED_CONTEXT_MIB: CUDA's
@@ -35,7 +36,10 @@ struct granted {
         char tier[32];                 /* these as they stand; "" not said */
         char replicas[16];
         char fraction[16];
-        char pipe[112]; /* CUDA_MPS_PIPE_DIRECTORY */
+        char pipe[112];           /* CUDA_MPS_PIPE_DIRECTORY */
+        uint64_t told_memory_mib; /* by device metadata; 0: it does not say, as the next */
+        unsigned int told_threads_percent;
+        bool differs; /* the environment says something else than device metadata */
 };
 
 typedef const char *granted_env_fn(const char *name, void *data);
@@ -46,6 +50,13 @@ typedef const char *granted_env_fn(const char *name, void *data);
  */
 int granted_read(struct granted *ret, granted_env_fn *env, void *data, int ordinal, const char *uuid,
         struct error *err) MUST_USE;
+
+/*
+ * Takes what a file of device metadata says of the device of that UUID ("1e2f3a4b-…"): a stream of JSON objects, of
+ * which the first counts whose version is known. ERROR_INVALID: there is none, or it is not JSON.
+ */
+int granted_read_metadata(
+        struct granted *granted, const char *text, size_t size, const char *uuid, struct error *err) MUST_USE;
 
 struct granted_finding {
         bool broken; /* else it is a remark */

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "gpu/nvml_pool.h"
 #include "node/cdi/cdi.h"
+#include "node/cdi/metadata.h"
 #include "node/dra/claim_cdi.h"
 #include "node/dra/instances.h"
 #include "node/dra/parameters.h"
@@ -167,7 +168,7 @@ static int fill_result(
         result->unit_cdi_id = cdi_unit_id(allocating->arena, node->plan->config, unit);
         result->edits = dra_edits_of(allocating->arena, node->plan, devices, n_devices, claimed);
         dra_metadata_add(allocating->arena, node->metadata, node->driver, allocating->claim, i,
-                dra_slices_unit_attributes(node->plan->inventory, unit));
+                metadata_unit_attributes(node->plan->inventory, unit));
         return 0;
 }
 
@@ -573,7 +574,7 @@ int dra_allocator_write_cdi(const struct dra_allocator *allocator, const struct 
         const struct dra_node *node = allocator->node;
 
         node->options.repair_cdi(node->options.data);
-        if (dra_metadata_write(node->metadata, node->driver, claim, err) < 0)
+        if (dra_metadata_write(node->options.cdi_files, node->metadata, node->driver, claim, err) < 0)
                 return -1;
         return dra_claim_cdi_write(node->options.cdi_files, node->cdi_root, node->driver, claim, err);
 }
@@ -584,7 +585,7 @@ int dra_allocator_remove_cdi(const struct dra_allocator *allocator, const char *
 
         if (dra_claim_cdi_remove(node->options.cdi_files, node->cdi_root, node->driver, uid, err) < 0)
                 return -1;
-        return dra_metadata_remove(node->metadata, uid, err);
+        return dra_metadata_remove(node->options.cdi_files, node->metadata, uid, err);
 }
 
 /* ---- start and end ---- */

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/strbuf.h"
+#include "node/cdi/metadata.h"
 #include "node/cdi/spec.h"
 #include "node/dra/claim.h"
 #include "plan/mps_limits.h"
@@ -14,7 +15,6 @@
 #define CLASS "claim"
 #define VARIABLES_MAX ((size_t)9)
 #define MOUNTS_MAX ((size_t)2)
-#define CONTAINER_METADATA "/var/run/kubernetes.io/dra-device-attributes"
 #define MIB ((uint64_t)1024 * 1024)
 
 const char *dra_claim_cdi_id(
@@ -228,20 +228,32 @@ static const char *metadata_path(struct arena *arena, const char *folder, const 
         return arena_printf(arena, "%s/%s_%s.json", folder, uid, request);
 }
 
+static struct metadata metadata_of_request(
+        const char *driver, const struct dra_claim *claim, const struct dra_result *first)
+{
+        return (struct metadata){
+                .driver = driver,
+                .name = claim->name,
+                .namespace = claim->namespace,
+                .uid = claim->uid,
+                .pod_claim_name = claim->pod_claim_name,
+                .request = first->request,
+                .subrequest = first->subrequest,
+        };
+}
+
 static void add_metadata_mount(struct arena *arena, const char *folder, const char *driver,
         const struct dra_claim *claim, struct dra_result *result)
 {
+        const struct metadata metadata = metadata_of_request(driver, claim, result);
         struct dra_edits *edits = &result->edits;
         struct dra_edit_mount *mounts = ARENA_ARRAY(arena, struct dra_edit_mount, edits->n_mounts + 1);
-        bool is_of_template = claim->pod_claim_name;
 
         for (size_t i = 0; i < edits->n_mounts; i++)
                 mounts[i] = edits->mounts[i];
         mounts[edits->n_mounts++] =
                 (struct dra_edit_mount){.host_path = metadata_path(arena, folder, claim->uid, result->request),
-                        .path = arena_printf(arena, CONTAINER_METADATA "/%s/%s/%s/%s-metadata.json",
-                                is_of_template ? "resourceclaimtemplates" : "resourceclaims",
-                                is_of_template ? claim->pod_claim_name : claim->name, result->request, driver)};
+                        .path = metadata_container_path(arena, &metadata)};
         edits->mounts = mounts;
 }
 
@@ -251,14 +263,7 @@ void dra_metadata_add(
         struct dra_result *result = &claim->results[i];
         _free_ char *text = NULL;
 
-        if (result->memory_bytes)
-                json_object_set_new(
-                        of_unit, "memoryMiB", json_pack("{s:I}", "int", (json_int_t)(result->memory_bytes / MIB)));
-        if (result->thread_percentage)
-                json_object_set_new(
-                        of_unit, "threadPercentage", json_pack("{s:I}", "int", (json_int_t)result->thread_percentage));
-        if (result->tier)
-                json_object_set_new(of_unit, "tier", json_pack("{s:s}", "string", result->tier));
+        metadata_put_limits(of_unit, result->memory_bytes / MIB, result->thread_percentage, result->tier);
         text = json_dumps(of_unit, JSON_COMPACT | JSON_SORT_KEYS);
         json_decref(of_unit);
         result->attributes = arena_strdup(arena, text);
@@ -284,8 +289,7 @@ static json_t *metadata_devices(
                         json_decref(devices);
                         return NULL;
                 }
-                json_array_append_new(devices, json_pack("{s:s, s:s, s:s, s:o}", "driver", driver, "pool", result->pool,
-                                                       "name", result->device, "attributes", attributes));
+                metadata_add_device(devices, driver, result->pool, result->device, attributes);
         }
         return devices;
 }
@@ -294,30 +298,18 @@ static json_t *metadata_devices(
 static int print_metadata(struct strbuf *ret, const char *driver, const struct dra_claim *claim,
         const struct dra_result *of, struct error *err)
 {
-        static const char *const versions[] = {"v1beta1", "v1alpha1"};
-        _free_ char *name =
-                xasprintf("%s%s%s", of->request, of->subrequest ? "/" : "", of->subrequest ? of->subrequest : "");
+        const struct metadata metadata = metadata_of_request(driver, claim, of);
         json_t *devices = metadata_devices(driver, claim, of->request, err);
 
         if (!devices)
                 return -1;
-        for (size_t i = 0; i < ARRAY_SIZE(versions); i++) {
-                _free_ char *version = xasprintf("metadata.resource.k8s.io/%s", versions[i]);
-                _free_ char *text = NULL;
-                json_t *object = json_pack("{s:s, s:s, s:{s:s, s:s, s:s, s:i}, s:s*, s:[{s:s, s:O}]}", "kind",
-                        "DeviceMetadata", "apiVersion", version, "metadata", "name", claim->name, "namespace",
-                        claim->namespace, "uid", claim->uid, "generation", 1, "podClaimName", claim->pod_claim_name,
-                        "requests", "name", name, "devices", devices);
-
-                text = json_dumps(object, JSON_COMPACT);
-                json_decref(object);
-                strbuf_printf(ret, "%s\n", text);
-        }
+        metadata_print(ret, &metadata, devices);
         json_decref(devices);
         return 0;
 }
 
-int dra_metadata_write(const char *folder, const char *driver, const struct dra_claim *claim, struct error *err)
+int dra_metadata_write(struct cdi_files *files, const char *folder, const char *driver, const struct dra_claim *claim,
+        struct error *err)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
 
@@ -329,7 +321,7 @@ int dra_metadata_write(const char *folder, const char *driver, const struct dra_
                         continue;
                 if (print_metadata(&content, driver, claim, result, err) < 0 ||
                         cdi_files_write(
-                                NULL, metadata_path(&arena, folder, claim->uid, result->request), &content, err) < 0)
+                                files, metadata_path(&arena, folder, claim->uid, result->request), &content, err) < 0)
                         return error_prefix(err, "device metadata of request '%s'", result->request);
         }
         return 0;
@@ -359,8 +351,8 @@ bool dra_metadata_is_file(const char *driver UNUSED, const char *name)
 }
 
 /* Removes the files for whose UID |is_gone| is true; the first failure is returned after the others were tried. */
-static int metadata_remove_if(
-        const char *folder, bool (*is_gone)(const char *uid, void *data), void *data, struct error *err)
+static int metadata_remove_if(struct cdi_files *files, const char *folder, bool (*is_gone)(const char *uid, void *data),
+        void *data, struct error *err)
 {
         DIR *directory = opendir(folder);
         const struct dirent *entry;
@@ -370,11 +362,14 @@ static int metadata_remove_if(
                 return errno == ENOENT ? 0 : error_errno(err, errno, "open folder '%s'", folder);
         while ((entry = readdir(directory))) {
                 _free_ char *uid = metadata_uid_of(entry->d_name);
+                _free_ char *path = uid && is_gone(uid, data) ? xasprintf("%s/%s", folder, entry->d_name) : NULL;
+                struct error failure;
 
-                if (!uid || !is_gone(uid, data) || unlinkat(dirfd(directory), entry->d_name, 0) == 0 || errno == ENOENT)
+                if (!path || cdi_files_remove(files, path, &failure) == 0)
                         continue;
                 if (result == 0)
-                        result = error_errno(err, errno, "remove '%s/%s'", folder, entry->d_name);
+                        *err = failure;
+                result = -1;
         }
         closedir(directory);
         return result;
@@ -385,9 +380,9 @@ static bool is_same_uid(const char *uid, void *data)
         return strcmp(uid, data) == 0;
 }
 
-int dra_metadata_remove(const char *folder, const char *uid, struct error *err)
+int dra_metadata_remove(struct cdi_files *files, const char *folder, const char *uid, struct error *err)
 {
-        return metadata_remove_if(folder, is_same_uid, (void *)(uintptr_t)uid, err);
+        return metadata_remove_if(files, folder, is_same_uid, (void *)(uintptr_t)uid, err);
 }
 
 struct metadata_kept {
@@ -402,11 +397,12 @@ static bool is_not_kept(const char *uid, void *data)
         return !kept->is_kept(uid, kept->data);
 }
 
-void dra_metadata_sweep(const char *folder, bool (*is_kept)(const char *uid, void *data), void *data)
+void dra_metadata_sweep(
+        struct cdi_files *files, const char *folder, bool (*is_kept)(const char *uid, void *data), void *data)
 {
         struct metadata_kept kept = {is_kept, data};
         struct error err;
 
-        if (metadata_remove_if(folder, is_not_kept, &kept, &err) < 0)
+        if (metadata_remove_if(files, folder, is_not_kept, &kept, &err) < 0)
                 log_warn("a file with device metadata that no claim needs stays", LOG_ERR(&err));
 }

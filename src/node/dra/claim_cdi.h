@@ -33,19 +33,15 @@
  * Every device also sets NVIDIA_VISIBLE_DEVICES=void, so that NVIDIA's container runtime does not add the GPUs that the
  * image requests.
  *
- * A program can also read its share in a file, in the form of KEP-5304, which Kubernetes calls device metadata: one for
- * each request, which a mount of the first device of the request brings read-only into the container. Constants and
- * form are those of Kubernetes' library for drivers (k8s.io/dynamic-resource-allocation/api/metadata); kubelet knows
- * nothing of it.
+ * A program can also read its share in a file, its device metadata (node/cdi/metadata.h): one for each request, which
+ * a mount of the first device of the request brings read-only into the container.
  *
  *   on the node        <plugins>/<driver>/metadata/15ebfed7-…_main.json        UID and request; root's
  *   in the container   /var/run/kubernetes.io/dra-device-attributes/
  *                          resourceclaims/<name of the claim>/main/gpu.warpshare.dev-metadata.json
  *                          resourceclaimtemplates/<name in the pod>/main/…     of a claim that a template made
  *
- * It has the same object in each version of the API, the newest first, a line each. Its attributes are those of the
- * ResourceSlice, without |type|, and memoryMiB, threadPercentage and tier as far as they are limited. It is made from
- * the record, too, and does not change, so its generation is always 1.
+ * It is made from the record, too, and does not change, so its generation is always 1.
  */
 #pragma once
 
@@ -88,18 +84,19 @@ void dra_claim_cdi_sweep(struct cdi_files *files, const char *root, const char *
 void dra_metadata_add(struct arena *arena, const char *folder, const char *driver, struct dra_claim *claim, size_t i,
         json_t *of_unit);
 
-/* Writes the files of the claim, as far as they differ; none for results without attributes. */
-int dra_metadata_write(
-        const char *folder, const char *driver, const struct dra_claim *claim, struct error *err) MUST_USE;
+/* Writes the files of the claim, as far as they differ; none for results without attributes. |files| may be NULL. */
+int dra_metadata_write(struct cdi_files *files, const char *folder, const char *driver, const struct dra_claim *claim,
+        struct error *err) MUST_USE;
 
 /* Whether |name|, without its folder, is the name of a file that dra_metadata_write() has made. |driver|: not read. */
 bool dra_metadata_is_file(const char *driver, const char *name);
 
 /* Succeeds if there is none. */
-int dra_metadata_remove(const char *folder, const char *uid, struct error *err) MUST_USE;
+int dra_metadata_remove(struct cdi_files *files, const char *folder, const char *uid, struct error *err) MUST_USE;
 
 /* As dra_claim_cdi_sweep(). */
-void dra_metadata_sweep(const char *folder, bool (*is_kept)(const char *uid, void *data), void *data);
+void dra_metadata_sweep(
+        struct cdi_files *files, const char *folder, bool (*is_kept)(const char *uid, void *data), void *data);
 
 /*
  * |devices|: at least one, of the same daemon; several are of different GPUs, by their index. |claimed->daemon| NULL:

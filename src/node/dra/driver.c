@@ -306,7 +306,7 @@ static void keep_claims(const struct dra_node *node)
                 if (recorded->state != DRA_CLAIM_PREPARED)
                         continue;
                 dra_booking_make(&claims[count], &arena, recorded);
-                if (dra_metadata_write(node->metadata, node->driver, recorded, &err) < 0 ||
+                if (dra_metadata_write(node->options.cdi_files, node->metadata, node->driver, recorded, &err) < 0 ||
                         dra_claim_cdi_write(node->options.cdi_files, node->cdi_root, node->driver, recorded, &err) < 0)
                         log_warn("the CDI file of a DRA claim cannot be written: its containers cannot be restarted",
                                 LOG_STR("claim", claims[count].name), LOG_ERR(&err));
@@ -335,7 +335,7 @@ static int open_record(struct dra_node *node, const char *folder, struct error *
                 log_error("what is prepared for DRA claims is unknown: restart the pods that use them", LOG_ERR(err));
         else if (access(path, F_OK) == 0) { /* if the record was lost, its claims may still be in use */
                 dra_claim_cdi_sweep(node->options.cdi_files, node->cdi_root, node->driver, is_recorded, node->record);
-                dra_metadata_sweep(node->metadata, is_recorded, node->record);
+                dra_metadata_sweep(node->options.cdi_files, node->metadata, is_recorded, node->record);
         }
         keep_claims(node);
         return 0;

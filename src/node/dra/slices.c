@@ -10,8 +10,8 @@
 #include "base/text.h"
 #include "gpu/nvml_abi.h"
 #include "net/kube/object.h"
+#include "node/cdi/metadata.h"
 
-#define ATTRIBUTE_TEXT_MAX ((size_t)64)
 #define HASH_DIGITS 8
 #define NODE_TEXT_MAX 160 /* of the node's name in the name of a slice, which has at most 253 characters */
 
@@ -92,84 +92,6 @@ static json_t *pair(const char *key, json_t *value)
 
 /* ---- attributes ---- */
 
-static void put_string(json_t *attributes, const char *name, const char *text)
-{
-        size_t length = 0;
-        size_t more;
-
-        while (text && text[length] && (more = text_utf8_length(text + length)) > 0 &&
-                length + more <= ATTRIBUTE_TEXT_MAX)
-                length += more;
-        if (length > 0)
-                json_object_set_new(attributes, name, pair("string", json_stringn_nocheck(text, length)));
-}
-
-static void put_number(json_t *attributes, const char *name, int64_t value)
-{
-        json_object_set_new(attributes, name, pair("int", json_integer(value)));
-}
-
-static void put_version(json_t *attributes, const char *name, const unsigned int parts[static 3])
-{
-        json_object_set_new(attributes, name, pair("version", json_sprintf("%u.%u.%u", parts[0], parts[1], parts[2])));
-}
-
-/* Reads the three numbers of a version: "580.105.08" has a leading zero, which semantic versions do not allow. */
-static bool read_version(const char *text, unsigned int ret[static 3])
-{
-        memset(ret, 0, 3 * sizeof(*ret));
-        for (size_t i = 0; text && i < 3; i++) {
-                char *end;
-
-                if (*text < '0' || *text > '9')
-                        return false;
-                ret[i] = (unsigned int)MIN(strtoul(text, &end, 10), 1000000000UL);
-                if (*end == '\0')
-                        return true;
-                if (*end != '.')
-                        return false;
-                text = end + 1;
-        }
-        return false;
-}
-
-static const char *architecture_name(const struct gpu *gpu)
-{
-        static const char *const names[] = {
-                [GPU_ARCHITECTURE_KEPLER] = "Kepler",
-                [GPU_ARCHITECTURE_MAXWELL] = "Maxwell",
-                [GPU_ARCHITECTURE_PASCAL] = "Pascal",
-                [GPU_ARCHITECTURE_VOLTA] = "Volta",
-                [GPU_ARCHITECTURE_TURING] = "Turing",
-                [GPU_ARCHITECTURE_AMPERE] = "Ampere",
-                [GPU_ARCHITECTURE_ADA] = "Ada Lovelace",
-                [GPU_ARCHITECTURE_HOPPER] = "Hopper",
-                [GPU_ARCHITECTURE_BLACKWELL] = "Blackwell",
-                [GPU_ARCHITECTURE_RUBIN] = "Rubin",
-        };
-
-        return gpu->architecture < ARRAY_SIZE(names) ? names[gpu->architecture] : NULL;
-}
-
-static const char *brand_name(int brand)
-{
-        static const char *const names[] = {
-                [NVML_BRAND_QUADRO] = "Quadro",
-                [NVML_BRAND_TESLA] = "Tesla",
-                [NVML_BRAND_NVS] = "NVS",
-                [NVML_BRAND_GRID] = "Grid",
-                [NVML_BRAND_GEFORCE] = "GeForce",
-                [NVML_BRAND_TITAN] = "Titan",
-                [NVML_BRAND_QUADRO_RTX] = "QuadroRTX",
-                [NVML_BRAND_NVIDIA_RTX] = "NvidiaRTX",
-                [NVML_BRAND_NVIDIA] = "Nvidia",
-                [NVML_BRAND_GEFORCE_RTX] = "GeForceRTX",
-                [NVML_BRAND_TITAN_RTX] = "TitanRTX",
-        };
-
-        return brand >= 0 && (size_t)brand < ARRAY_SIZE(names) ? names[brand] : NULL;
-}
-
 /*
  * The attribute |type|. For whole GPUs and MIG devices it is NVIDIA's word, so that NVIDIA's classes select these and
  * no other device.
@@ -191,59 +113,18 @@ static const char *type_of(const struct dra_device *device)
         return NULL;
 }
 
-/* The attributes that all devices of |gpu| have in common. */
-static json_t *attributes_of_gpu(const struct inventory *inventory, const struct gpu *gpu)
-{
-        json_t *attributes = json_object();
-        unsigned int version[3];
-
-        put_string(attributes, "productName", gpu->name);
-        put_string(attributes, "brand", brand_name(gpu->brand));
-        put_string(attributes, "architecture", architecture_name(gpu));
-        if (gpu->compute_major >= 0 && gpu->compute_minor >= 0)
-                put_version(attributes, "cudaComputeCapability",
-                        (unsigned int[3]){(unsigned int)gpu->compute_major, (unsigned int)gpu->compute_minor, 0});
-        if (read_version(inventory->driver_version, version))
-                put_version(attributes, "driverVersion", version);
-        if (inventory->cuda_major > 0)
-                put_version(attributes, "cudaDriverVersion",
-                        (unsigned int[3]){
-                                (unsigned int)inventory->cuda_major, (unsigned int)MAX(0, inventory->cuda_minor), 0});
-        put_string(attributes, "resource.kubernetes.io/pciBusID", gpu->bus);
-        put_string(attributes, "resource.kubernetes.io/pcieRoot", gpu->pcie_root);
-        if (gpu->numa_node >= 0)
-                put_number(attributes, "resource.kubernetes.io/numaNode", gpu->numa_node);
-        return attributes;
-}
-
-/* |profile|: of a MIG device or candidate. */
-static void put_part(json_t *attributes, const struct gpu *parent, const char *profile)
-{
-        put_string(attributes, "parentUUID", parent->uuid);
-        put_string(attributes, "profile", profile);
-}
-
 /* The attributes of |device|, which include those of |of_gpu|. */
 static json_t *make_attributes(const struct dra_device *device, json_t *of_gpu)
 {
         json_t *attributes = json_object();
 
-        put_string(attributes, "type", type_of(device));
+        metadata_put_string(attributes, "type", type_of(device));
         if (!device->profile)
-                put_string(attributes, "uuid", device->uuid);
+                metadata_put_string(attributes, "uuid", device->uuid);
         if (device->mig || device->profile)
-                put_part(attributes, device->gpu, device->profile ? device->profile->name : device->mig->profile);
+                metadata_put_part(
+                        attributes, device->gpu, device->profile ? device->profile->name : device->mig->profile);
         json_object_update(attributes, of_gpu);
-        return attributes;
-}
-
-json_t *dra_slices_unit_attributes(const struct inventory *inventory, const struct unit *unit)
-{
-        json_t *attributes = attributes_of_gpu(inventory, unit->gpu);
-
-        put_string(attributes, "uuid", unit->uuid);
-        if (unit->mig)
-                put_part(attributes, unit->gpu, unit->mig->profile);
         return attributes;
 }
 
@@ -445,7 +326,7 @@ static json_t *pool_attributes_of(struct pool *pool, const struct dra_device *de
         json_t **of_gpu = &pool->of_gpus[device->gpu - pool->layout->inventory->gpus];
 
         if (!*of_gpu)
-                *of_gpu = attributes_of_gpu(pool->layout->inventory, device->gpu);
+                *of_gpu = metadata_gpu_attributes(pool->layout->inventory, device->gpu);
         if (!newest || !device->profile || newest->profile != device->profile || newest->kind != device->kind) {
                 json_decref(pool->attributes.json);
                 pool->attributes = (struct alike){device, make_attributes(device, *of_gpu)};

@@ -74,9 +74,6 @@ struct dra_slices_options {
  */
 json_t *dra_slices_build(const struct dra_layout *layout, const struct dra_slices_options *options);
 
-/* The attributes of |unit| under the names that the slices use, without "type", which is of a device. */
-json_t *dra_slices_unit_attributes(const struct inventory *inventory, const struct unit *unit);
-
 /* A slice for a dry run, with a field of each feature, as {"name": …, "spec": …}; no claim could get its device. */
 json_t *dra_slices_probe(const struct dra_slices_options *options);
 

@@ -52,6 +52,19 @@ static struct mps_resource *shared_of(const struct bind *bind)
         return mps_resources_find_for(&bind->allocator->core->resources, bind->resource, bind->ids, bind->n_ids);
 }
 
+/* Writes the container's device metadata, and names it in |binding|. */
+static void bind_add_metadata(struct bind *bind, struct allocate_binding *binding)
+{
+        const struct mps_resource *shared = shared_of(bind);
+        struct ledger_share of = {.shared = shared};
+
+        of.allocation = shared ? allocations_find(shared->allocations, bind->allocation) : NULL;
+        if (!of.allocation || !bind->allocator->core->plan)
+                return;
+        of.unit = of.allocation->unit ? resource_find_unit(shared->resource, of.allocation->unit) : NULL;
+        share_metadata_add(bind->allocator->metadata, &of, binding->tier, &bind->arena, binding);
+}
+
 static void renew_allocation(const struct bind *bind)
 {
         struct mps_resource *shared = shared_of(bind);
@@ -72,6 +85,7 @@ static void bind_answer_bound(struct bind *bind, const struct mps_allocation *ma
                 binding.partition = made->partition;
                 binding.sms = made->sms;
         }
+        bind_add_metadata(bind, &binding);
         renew_allocation(bind);
         violations_note_allocation(bind->allocator->violations);
         bind_answer(bind, NULL, &binding);
@@ -292,10 +306,11 @@ void allocator_renew_awaited(const struct allocator *allocator)
 
 /* ---- begin and end ---- */
 
-void allocator_init(
-        struct allocator *allocator, struct ledger_core *core, struct violations *violations, struct several *several)
+void allocator_init(struct allocator *allocator, struct ledger_core *core, struct violations *violations,
+        struct several *several, struct share_metadata *metadata)
 {
-        *allocator = (struct allocator){.core = core, .violations = violations, .several = several};
+        *allocator =
+                (struct allocator){.core = core, .violations = violations, .several = several, .metadata = metadata};
         list_init(&allocator->binds);
         uv_timer_init(core->options.loop, &allocator->timer);
 }

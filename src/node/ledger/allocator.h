@@ -21,18 +21,20 @@
 #include "node/kubelet/broker.h"
 #include "node/ledger/violations.h"
 #include "node/ledger/several.h"
+#include "node/ledger/share_metadata.h"
 
 struct allocator {
         struct ledger_core *core;
         struct violations *violations;
         struct several *several;
+        struct share_metadata *metadata;
         struct list binds;      /* requests that wait */
         uint64_t n_allocations; /* in this incarnation */
         uv_timer_t timer;       /* while requests are WAITING */
 };
 
-void allocator_init(
-        struct allocator *allocator, struct ledger_core *core, struct violations *violations, struct several *several);
+void allocator_init(struct allocator *allocator, struct ledger_core *core, struct violations *violations,
+        struct several *several, struct share_metadata *metadata);
 /* Requests that wait for kubelet are refused; the link answers the others when it closes. */
 void allocator_close(struct allocator *allocator, struct closing *closing);
 

@@ -143,6 +143,8 @@ static int make_devices(struct starting *starting, struct error *err)
                 if (start_device_write(starting->start->core->plan->config->cdi.root, starting->allocations[i],
                             variables, count, err) < 0)
                         return -1;
+                share_metadata_update(
+                        starting->start->metadata, starting->allocations[i], starting->parts, starting->n_parts);
                 log_info("limits of a container that starts", LOG_STR("allocation", starting->allocations[i]),
                         LOG_UINT("gpus", starting->n_parts),
                         LOG_UINT("threads_permille", mps_parts_threads(starting->parts, starting->n_parts)),

@@ -10,11 +10,13 @@
 #pragma once
 
 #include "node/ledger/declared_pods.h"
+#include "node/ledger/share_metadata.h"
 
 struct container_start {
         struct ledger_core *core;
         struct declared_containers *containers;
         struct declared_pods *pods;
+        struct share_metadata *metadata;
 };
 
 /* Implements the broker's start(). |started| may be called before this returns. */

@@ -20,6 +20,7 @@ struct ledger {
         struct declared_containers declared_containers;
         struct declared_pods declared_pods;
         struct container_start start;
+        struct share_metadata metadata;
         struct claim_set claims;
         struct violations violations;
         struct allocator allocator;
@@ -344,6 +345,7 @@ static void sync_allocations(struct ledger *ledger)
                 mps_resources_sync(&core->resources, &all[i], holdings_holders(&core->holdings), core->plan->inventory,
                         ledger_clock(core) - HOLDINGS_GRACE_MS);
         send_granted(ledger);
+        share_metadata_sync(&ledger->metadata);
 }
 
 static void on_holdings_change(bool is_listed, void *data)
@@ -557,10 +559,13 @@ static void open_objects(struct ledger *ledger)
         ledger->declared_pods = (struct declared_pods){
                 .core = core, .containers = &ledger->declared_containers, .start = &ledger->start};
         declared_pods_init(&ledger->declared_pods);
-        ledger->start = (struct container_start){
-                .core = core, .containers = &ledger->declared_containers, .pods = &ledger->declared_pods};
+        ledger->metadata = (struct share_metadata){.core = core, .containers = &ledger->declared_containers};
+        ledger->start = (struct container_start){.core = core,
+                .containers = &ledger->declared_containers,
+                .pods = &ledger->declared_pods,
+                .metadata = &ledger->metadata};
         violations_init(&ledger->violations, core, &ledger->claims, &ledger->declared_containers, &ledger->pod_events);
-        allocator_init(&ledger->allocator, core, &ledger->violations, &ledger->several);
+        allocator_init(&ledger->allocator, core, &ledger->violations, &ledger->several, &ledger->metadata);
         ledger->broker = (struct broker){
                 .unavailable = ledger_unavailable, .bind = ledger_bind, .start = ledger_start, .data = ledger};
 }

@@ -53,6 +53,68 @@ static void test_everything_that_the_agent_says_is_read(void **state UNUSED)
         assert_int_equal(granted_memory_ceiling(&granted), (11411 + 64) * MIB);
 }
 
+#define DEVICE(uuid, attributes)                                                                                       \
+        "{\"driver\":\"d\",\"pool\":\"p\",\"name\":\"n\",\"attributes\":{\"uuid\":{\"string\":\"" uuid                 \
+        "\"}" attributes "}}"
+#define OBJECT(version, devices)                                                                                       \
+        "{\"kind\":\"DeviceMetadata\",\"apiVersion\":\"metadata.resource.k8s.io/" version "\",\"requests\":"           \
+        "[{\"name\":\"r\",\"devices\":[" devices "]}]}\n"
+#define SHARE ",\"memoryMiB\":{\"int\":10240},\"threadPercentage\":{\"int\":30},\"tier\":{\"string\":\"verified\"}"
+
+static void test_device_metadata_counts_beside_the_environment(void **state UNUSED)
+{
+        static const struct {
+                const char *text;
+                const char *variables[3];
+                unsigned int permille;
+                uint64_t memory;
+                const char *tier;
+                bool mps, differs;
+        } table[] = {
+                {OBJECT("v1alpha1", DEVICE("GPU-" UUID, SHARE)), {NULL}, 300, 10240, "verified", true, false},
+                {OBJECT("v9", DEVICE("GPU-" UUID, "")) OBJECT("v1beta1", DEVICE("MIG-" UUID, SHARE)), {NULL}, 300,
+                        10240, "verified", true, false},
+                {OBJECT("v1beta1", DEVICE("GPU-other", SHARE)), {NULL}, 0, 0, "", false, false},
+                {OBJECT("v1beta1", DEVICE("GPU-" UUID, "")), {NULL}, 0, 0, "", false, false},
+                {OBJECT("v1beta1", DEVICE("GPU-other", SHARE) "," DEVICE("GPU-" UUID, SHARE)),
+                        {"WARPSHARE_THREAD_PERCENTAGE=30.5", "WARPSHARE_MEMORY_LIMIT_MIB=10240"}, 305, 10240,
+                        "verified", true, false},
+                {OBJECT("v1beta1", DEVICE("GPU-" UUID, SHARE)),
+                        {"WARPSHARE_THREAD_PERCENTAGE=20", "WARPSHARE_MEMORY_LIMIT_MIB=10240"}, 200, 10240, "verified",
+                        true, true},
+                {OBJECT("v1beta1", DEVICE("GPU-" UUID, SHARE)), {"WARPSHARE_MEMORY_LIMIT_MIB=20480"}, 300, 10240,
+                        "verified", true, true},
+                {OBJECT("v1beta1", DEVICE("GPU-" UUID, ",\"memoryMiB\":{\"int\":-1},\"threadPercentage\":7")), {NULL},
+                        0, 0, "", false, false},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                struct granted granted;
+                struct error err;
+
+                assert_ok(granted_read(&granted, find, (void *)(uintptr_t)table[i].variables, 0, UUID, &err), &err);
+                assert_ok(granted_read_metadata(&granted, table[i].text, strlen(table[i].text), UUID, &err), &err);
+                assert_int_equal(granted.threads_permille, table[i].permille);
+                assert_int_equal(granted.memory_mib, table[i].memory);
+                assert_string_equal(granted.tier, table[i].tier);
+                assert_int_equal(granted.mps, table[i].mps);
+                assert_int_equal(granted.differs, table[i].differs);
+        }
+}
+
+static void test_device_metadata_that_cannot_be_read_is_an_error(void **state UNUSED)
+{
+        static const char *const table[] = {"", "{", "[1, 2", "{}\n", OBJECT("v9", "") "\n{\"kind\": oh"};
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                struct granted granted = {0};
+                struct error err;
+
+                assert_int_equal(granted_read_metadata(&granted, table[i], strlen(table[i]), UUID, &err), -1);
+                assert_int_equal(err.kind, ERROR_INVALID);
+        }
+}
+
 static void test_of_two_limits_the_lower_one_is_the_promise(void **state UNUSED)
 {
         struct granted granted;
@@ -344,6 +406,8 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_an_empty_environment_promises_nothing),
                 cmocka_unit_test(test_everything_that_the_agent_says_is_read),
+                cmocka_unit_test(test_device_metadata_counts_beside_the_environment),
+                cmocka_unit_test(test_device_metadata_that_cannot_be_read_is_an_error),
                 cmocka_unit_test(test_of_two_limits_the_lower_one_is_the_promise),
                 cmocka_unit_test(test_a_memory_limit_is_that_of_our_gpu),
                 cmocka_unit_test(test_what_cannot_be_understood_is_named),

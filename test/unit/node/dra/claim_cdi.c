@@ -319,7 +319,7 @@ static void test_a_file_says_what_each_device_of_its_request_is_in_both_versions
         rig_init(&rig);
         for (size_t i = 0; i < 2; i++) {
                 claim = told_claim(&rig, i == 0 ? NULL : "gpu");
-                assert_ok(dra_metadata_write(rig.root, DRIVER, &claim, &rig.err), &rig.err);
+                assert_ok(dra_metadata_write(NULL, rig.root, DRIVER, &claim, &rig.err), &rig.err);
                 assert_told(&rig, &claim, 0, 2, json_string("main"),
                         json_pack("[o, o]",
                                 told_device("gpu-0-shared",
@@ -330,10 +330,10 @@ static void test_a_file_says_what_each_device_of_its_request_is_in_both_versions
                 assert_told(&rig, &claim, 2, 0, json_string("whole/large"),
                         json_pack("[o]", told_device("gpu-1", named("B"))));
         }
-        assert_ok(dra_metadata_remove(rig.root, UID, &rig.err), &rig.err);
+        assert_ok(dra_metadata_remove(NULL, rig.root, UID, &rig.err), &rig.err);
         assert_int_equal(access(claim.results[0].edits.mounts[2].host_path, F_OK), -1);
         assert_int_equal(access(claim.results[2].edits.mounts[0].host_path, F_OK), -1);
-        assert_ok(dra_metadata_remove(rig.root, UID, &rig.err), &rig.err);
+        assert_ok(dra_metadata_remove(NULL, rig.root, UID, &rig.err), &rig.err);
         rig_done(&rig);
 }
 
@@ -344,10 +344,10 @@ static void test_a_claim_that_an_earlier_version_prepared_has_no_file(void **sta
 
         rig_init(&rig);
         claim = claim_of(&rig, 2);
-        assert_ok(dra_metadata_write(rig.root, DRIVER, &claim, &rig.err), &rig.err);
+        assert_ok(dra_metadata_write(NULL, rig.root, DRIVER, &claim, &rig.err), &rig.err);
         assert_int_equal(access(rig.root, F_OK), -1);
         claim.results[0].attributes = "{";
-        assert_fails(dra_metadata_write(rig.root, DRIVER, &claim, &rig.err), &rig.err, ERROR_INVALID,
+        assert_fails(dra_metadata_write(NULL, rig.root, DRIVER, &claim, &rig.err), &rig.err, ERROR_INVALID,
                 "device metadata of request 'main': results[0].attributes: must be JSON");
         rig_done(&rig);
 }
@@ -361,14 +361,14 @@ static void test_files_with_metadata_of_unknown_claims_are_removed(void **state 
 
         rig_init(&rig);
         claim = told_claim(&rig, NULL);
-        assert_ok(dra_metadata_write(rig.root, DRIVER, &claim, &rig.err), &rig.err);
+        assert_ok(dra_metadata_write(NULL, rig.root, DRIVER, &claim, &rig.err), &rig.err);
         for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
                 _free_ char *path = xasprintf("%s/%s", rig.root, kept[i]);
 
                 assert_ok(file_write(path, "{}", 2, &rig.err), &rig.err);
                 assert_int_equal(dra_metadata_is_file(DRIVER, kept[i]), i == 0);
         }
-        dra_metadata_sweep(rig.root, is_other, NULL);
+        dra_metadata_sweep(NULL, rig.root, is_other, NULL);
         assert_int_equal(access(claim.results[0].edits.mounts[2].host_path, F_OK), -1);
         assert_int_equal(access(claim.results[2].edits.mounts[0].host_path, F_OK), -1);
         for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
@@ -377,7 +377,7 @@ static void test_files_with_metadata_of_unknown_claims_are_removed(void **state 
                 assert_int_equal(access(path, F_OK), 0);
                 unlink(path);
         }
-        dra_metadata_sweep("/nonexistent", is_other, NULL);
+        dra_metadata_sweep(NULL, "/nonexistent", is_other, NULL);
         rig_done(&rig);
 }
 

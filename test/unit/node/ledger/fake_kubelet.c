@@ -251,6 +251,10 @@ static void on_bound(const struct error *err, const struct allocate_binding *bin
                 snprintf(container->pipe, sizeof(container->pipe), "%s", binding->pipe ? binding->pipe : "");
                 snprintf(container->partition, sizeof(container->partition), "%s",
                         binding->partition ? binding->partition : "");
+                snprintf(container->metadata, sizeof(container->metadata), "%s",
+                        binding->metadata ? binding->metadata : "");
+                snprintf(container->metadata_path, sizeof(container->metadata_path), "%s",
+                        binding->metadata ? binding->metadata_path : "");
                 container->sms = binding->sms;
                 container->tier = binding->tier;
         }

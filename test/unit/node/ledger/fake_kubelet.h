@@ -33,6 +33,8 @@ struct fake_container {
         char unit[24];
         char pipe[64];
         char partition[64];
+        char metadata[96];       /* the file below the MPS root */
+        char metadata_path[160]; /* its place in the container */
         unsigned int sms;
         enum mps_tier tier;
         bool is_waiting;          /* it is about to start, and has no answer yet */

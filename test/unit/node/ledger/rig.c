@@ -104,6 +104,7 @@ static void make_plan(struct node *node, enum rig_shares shares, unsigned int re
         static const struct device_ref gpu_1 = {.uuid = "GPU-1", .mig = -1};
 
         *node = node_new(n_gpus);
+        node->config.dra.driver_name = "gpu.warpshare.dev";
         node_share(node, SHARING_MPS, replicas);
         node->section.provisioning = kinds[shares].provisioning;
         node->section.scope = kinds[shares].scope;
@@ -316,6 +317,13 @@ static void remove_folder(const char *path)
         }
 }
 
+void rig_remove_metadata(void)
+{
+        _free_ char *folder = xasprintf("%s/metadata", rig.mps);
+
+        remove_folder(folder);
+}
+
 int rig_end(void **state UNUSED)
 {
         if (rig.ledger)
@@ -326,6 +334,7 @@ int rig_end(void **state UNUSED)
         fake_kubelet_end();
         fake_events_end();
         fake_api_end();
+        rig_remove_metadata();
         remove_folder(rig.mps);
         remove_folder(rig.cdi);
         assert_int_equal(rmdir(rig.folder), 0);

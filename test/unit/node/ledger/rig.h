@@ -110,6 +110,9 @@ const char *rig_held(void);
 /* Ids that are kept back, in the order of the plan: "GPU-0::3 GPU-1::2". */
 const char *rig_unavailable(void);
 
+/* The folder of share_metadata.h, with all that it has. */
+void rig_remove_metadata(void);
+
 /* The file with the record of allocations. */
 char *rig_read_file(void); /* NULL: there is none; the caller frees */
 void rig_write_file(const char *text);
