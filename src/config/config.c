@@ -600,6 +600,8 @@ int config_build_text(const struct option_set *options, const struct config_text
                 return -1;
         config->path = reading.name;
         config->devices.lists_are_default = !set_value(&reading, "device-list-strategy") && !options->drop_in;
+        if (options->drop_in && !set_value(&reading, "device-metadata"))
+                config->devices.metadata = false;
         if (!*config->driver.dev_root)
                 config->driver.dev_root = config->driver.root;
         if (!*config->dra.instance)

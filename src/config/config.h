@@ -294,6 +294,7 @@ struct config_mps {
 struct config_devices {
         unsigned int lists;     /* DEVICE_LIST_* */
         bool lists_are_default; /* none was named, nor was a program of NVIDIA's name started */
+        bool metadata;          /* containers with a share get device metadata (node/cdi/metadata.h) */
         enum id_strategy id_strategy;
         unsigned int extras; /* EXTRA_*: enabled */
         bool pass_specs;

@@ -105,6 +105,10 @@ const struct option option_table[] = {
         CHOICE("device-discovery-strategy", discovery, discovery_words, "auto", "WORD",
                 "how GPUs are found: auto, nvml or tegra", .environment = {"DEVICE_DISCOVERY_STRATEGY"},
                 .key = "flags.deviceDiscoveryStrategy"),
+        BOOL("device-metadata", devices.metadata, "true",
+                "containers with a share get a file that says how large it is, in Kubernetes' form of device metadata "
+                "(docs/using-a-share.md); by a program of NVIDIA's name: only if set",
+                .environment = {"WARPSHARE_DEVICE_METADATA"}, .key = "flags.deviceMetadata"),
         OPTION("imex-channel-ids", NUMBERS, "", "LIST", "IMEX channels that every container gets: none, or 0",
                 INTO(BOOL, devices.has_imex_channel, bool), .choices = channel_choices,
                 .environment = {"IMEX_CHANNEL_IDS"}, .key = "imex.channelIDs", .is_quiet = true),

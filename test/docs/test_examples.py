@@ -3,6 +3,7 @@
 The frameworks are stand-ins that write down what they are asked for. What they make of it is in docs/using-a-share.md, with its source.
 """
 import glob
+import json
 import os
 import re
 import subprocess
@@ -54,7 +55,11 @@ def run(path, folder, total=CUDA_TOTAL, share=LIMIT):
         (folder / 'repository' / model).mkdir(parents=True)
         (folder / 'repository' / model / 'config.pbtxt').write_text('limit GPU_MEM_LIMIT\n', encoding='utf-8')
     container, = pod_of(path)['containers']
-    command = [word.replace('/tmp/models', f'{folder}/models') for word in container['command']]
+    metadata = folder / 'attributes/resourceclaims/device-plugin/gpu/gpu.warpshare.dev-metadata.json'
+    metadata.parent.mkdir(parents=True)
+    metadata.write_text(json.dumps({'requests': [{'devices': [{'attributes': {'memoryMiB': {'int': share}}}]}]}) + '\n', encoding='utf-8')
+    command = [word.replace('/tmp/models', f'{folder}/models').replace('/var/run/kubernetes.io/dra-device-attributes', f'{folder}/attributes')
+               for word in container['command']]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd=folder, env={
         **SHARE, 'WARPSHARE_MEMORY_LIMIT_MIB': str(share), 'CUDA_TOTAL': str(total), 'MODELS': f'{folder}/repository', 'PYTHONPATH': str(folder),
         'PATH': f'{folder}:/usr/bin:/bin'})
@@ -109,3 +114,19 @@ def test_the_page_has_each_example():
     with open(os.path.join(SOURCE, 'docs/using-a-share.md'), encoding='utf-8') as file:
         text = file.read()
     assert [name_of(path) for path in PATHS if f'(../examples/{name_of(path)})' not in text] == []
+
+
+def test_the_program_of_the_page_reads_the_share_in_the_file_of_replicas_and_of_a_claim(tmp_path):
+    with open(os.path.join(SOURCE, 'docs/using-a-share.md'), encoding='utf-8') as file:
+        program, = re.findall(r'```python\n(import glob\n.*?)```', file.read(), re.DOTALL)
+    folder = '/var/run/kubernetes.io/dra-device-attributes'
+    assert folder in program
+    for place, uuid in (('resourceclaims/device-plugin/gpu', 'GPU-1'), ('resourceclaimtemplates/gpu/main', 'GPU-2')):
+        (tmp_path / place).mkdir(parents=True)
+        attributes = {'uuid': {'string': uuid}, 'memoryMiB': {'int': LIMIT}, 'threadPercentage': {'int': 35}}
+        requests = [{'name': 'main', 'devices': [{'driver': 'd', 'pool': 'p', 'name': 'n', 'attributes': attributes}]}]
+        lines = [json.dumps({'kind': 'DeviceMetadata', 'apiVersion': 'metadata.resource.k8s.io/' + version, 'requests': requests if known else None})
+                 for version, known in (('v2', False), ('v1beta1', True), ('v1alpha1', True))]
+        (tmp_path / place / 'gpu.warpshare.dev-metadata.json').write_text('\n'.join(lines) + '\n', encoding='utf-8')
+    done = subprocess.run(['/usr/bin/python3', '-c', program.replace(folder, str(tmp_path))], capture_output=True, text=True, timeout=60, check=True)
+    assert sorted(done.stdout.splitlines()) == [f'GPU-1 {LIMIT} 35 None', f'GPU-2 {LIMIT} 35 None']

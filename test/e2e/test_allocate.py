@@ -8,6 +8,8 @@ import pytest
 import deviceplugin_pb2 as pb
 from node import GPU, sharing, v100s
 
+METADATA = '/var/run/kubernetes.io/dra-device-attributes/resourceclaims/device-plugin/gpu/gpu.warpshare.dev-metadata.json'
+
 
 def uuid_of(device):
     return device.split('::')[0]
@@ -18,6 +20,11 @@ def by_gpu(ids):
     for device in ids:
         gpus.setdefault(uuid_of(device), []).append(device)
     return gpus
+
+
+def without_metadata(mounts):
+    """Each answer has a file of its own."""
+    return [mount for mount in mounts if mount.container_path != METADATA]
 
 
 def without_grant(environment):
@@ -89,7 +96,8 @@ def test_a_weighted_share_has_as_much_as_it_has_replicas(node, replicas, threads
     }
     assert [(mount.container_path, mount.host_path, mount.read_only) for mount in response.mounts] == [
         ('/mps/%s/pipe' % uuid, '/run/nvidia/mps/%s/pipe' % uuid, True),
-        ('/dev/shm', '/run/nvidia/mps/shm', False)]
+        ('/dev/shm', '/run/nvidia/mps/shm', False),
+        (METADATA, '/run/nvidia/mps/metadata/%s.json' % response.envs['WARPSHARE_GRANT'], True)]
 
 
 @pytest.mark.parametrize('page, memory', [
@@ -114,7 +122,7 @@ def test_a_uniform_share_leaves_the_limits_to_the_control_daemon(node):
     assert [name for name in sorted(response.envs) if not name.startswith('WARPSHARE_')] == [
         'CUDA_MPS_PIPE_DIRECTORY', 'NVIDIA_VISIBLE_DEVICES']
     assert response.envs['WARPSHARE_TIER'] == 'default'
-    assert [mount.container_path for mount in response.mounts] == ['/mps/%s/pipe' % uuid_of(ids[0]), '/dev/shm']
+    assert [mount.container_path for mount in response.mounts] == ['/mps/%s/pipe' % uuid_of(ids[0]), '/dev/shm', METADATA]
 
 
 def test_a_threads_percentage_that_is_no_whole_number_keeps_its_tenth(node):
@@ -138,7 +146,7 @@ def test_allocate_may_be_repeated(node):
     ids = kubelet.ids(GPU)[:1]
     first, second = (kubelet.plugin(GPU).allocate_ids(ids)[0] for _ in range(2))
     assert without_grant(first.envs) == without_grant(second.envs)
-    assert first.mounts == second.mounts
+    assert without_metadata(first.mounts) == without_metadata(second.mounts)
 
 
 def test_an_id_that_is_listed_twice_is_allocated_once(node):

@@ -125,6 +125,34 @@ def test_replicas_up_to_all_of_a_gpu_are_whole_shares(node):
 
 # ---- placement ----
 
+def test_a_container_finds_its_share_in_a_file_as_long_as_its_pod_exists(node):
+    node.gpus(2)
+    node.start_all(share(20, provisioning='weighted', maxPerRequest=10))
+    node.wait_counts(31, 40)  # 9 are reserved
+    answer = node.admit('pod', 7)
+    path, = (mount.host_path for mount in answer.mounts if mount.container_path.endswith('-metadata.json'))
+    path = path.replace('/run/nvidia/mps', node.mps_root, 1)
+
+    def told():
+        with open(path, encoding='utf-8') as file:
+            objects = [json.loads(line) for line in file]
+        assert [o['apiVersion'] for o in objects] == ['metadata.resource.k8s.io/v1beta1', 'metadata.resource.k8s.io/v1alpha1']
+        device, = objects[0]['requests'][0]['devices']
+        return {name: value.popitem()[1] for name, value in device['attributes'].items()}
+
+    attributes = told()
+    assert attributes['uuid'] == node.unit('pod')
+    assert attributes['tier'] == answer.envs['WARPSHARE_TIER']
+    assert str(attributes['memoryMiB']) == answer.envs['WARPSHARE_MEMORY_LIMIT_MIB']
+    assert attributes['threadPercentage'] == float(answer.envs['WARPSHARE_THREAD_PERCENTAGE'])
+    assert attributes['driverVersion'] and attributes['productName']
+    os.unlink(path)
+    node.wait(lambda: os.path.exists(path), 'the file is there again')
+    assert told() == attributes
+    node.kubelet.remove_pod('pod')
+    node.wait(lambda: not os.path.exists(path), 'the file is gone with the pod')
+
+
 def test_no_request_is_split_and_what_is_free_is_noticed(node):
     node.gpus(4)
     node.start_all(share(20, provisioning='weighted', maxPerRequest=5))

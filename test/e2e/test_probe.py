@@ -64,6 +64,47 @@ def test_a_share_that_is_kept_holds(probe):
     assert told['device']['uuid'] == '5c89852c-d268-4c3f-9b07-0022ad3fdd14'
 
 
+def metadata_of(tmp_path, memory, threads):
+    """A folder with device metadata as a container has it."""
+    folder = tmp_path / 'attributes/resourceclaims/device-plugin/gpu'
+    folder.mkdir(parents=True)
+    attributes = {'uuid': {'string': 'GPU-5c89852c-d268-4c3f-9b07-0022ad3fdd14'}, 'memoryMiB': {'int': memory},
+                  'threadPercentage': {'int': threads}, 'tier': {'string': 'verified'}}
+    requests = [{'name': 'gpu', 'devices': [{'driver': 'gpu.warpshare.dev', 'pool': 'p', 'name': 'gpu-0', 'attributes': attributes}]}]
+    with open(folder / 'gpu.warpshare.dev-metadata.json', 'w', encoding='utf-8') as file:
+        for version in ('v3', 'v1beta1', 'v1alpha1'):
+            json.dump({'kind': 'DeviceMetadata', 'apiVersion': 'metadata.resource.k8s.io/' + version,
+                       'requests': requests if version != 'v3' else 'of another form'}, file)
+            file.write('\n')
+    return str(tmp_path / 'attributes')
+
+
+def test_a_share_is_read_from_device_metadata_alone(probe, tmp_path):
+    done = probe('--json', '--device-metadata', metadata_of(tmp_path, 11411, 35), scenario={'mps': 'always'},
+                 CUDA_MPS_ACTIVE_THREAD_PERCENTAGE='35', CUDA_MPS_PINNED_DEVICE_MEM_LIMIT='0=11411M', WARPSHARE_SMS='46')
+    assert done.status == 0, done
+    assert done.json['allocation'] == {'threadPercentage': 35.0, 'memoryMib': 11411, 'multiprocessors': 46,
+                                       'tier': 'verified', 'replicas': None, 'fraction': None}
+    assert done.json['findings'] == []
+
+
+def test_a_limit_that_only_device_metadata_names_is_held_against_what_the_container_gets(probe, tmp_path):
+    done = probe('--json', '--device-metadata', metadata_of(tmp_path, 8000, 35), scenario={'mps': 'always'}, **SHARE)
+    assert done.status == 1, done
+    texts = [finding['text'] for finding in done.json['findings']]
+    assert any('the limit is 8000 MiB' in text for text in texts), texts
+    assert any('device metadata says 8000 MiB and 35 %, the environment something else' in text for text in texts), texts
+
+
+def test_device_metadata_that_cannot_be_read_is_named_and_the_environment_counts(probe, tmp_path):
+    folder = metadata_of(tmp_path, 8000, 35)
+    with open(folder + '/resourceclaims/device-plugin/gpu/gpu.warpshare.dev-metadata.json', 'w', encoding='utf-8') as file:
+        file.write('{')
+    done = probe('--json', '--device-metadata', folder, scenario={'mps': 'always'}, **SHARE)
+    assert done.status == 0, done
+    assert 'device metadata that cannot be read' in done.err
+
+
 def test_the_table_says_the_same_to_people(probe):
     done = probe(scenario={'mps': 'always'}, **SHARE)
     assert done.status == 0, done

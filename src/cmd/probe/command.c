@@ -251,7 +251,7 @@ static bool has_socket(const struct granted *granted)
         return stat(path, &status) == 0 && S_ISSOCK(status.st_mode);
 }
 
-/* What is known after a file that cannot be read is what the environment and the other files say. */
+/* A file that cannot be read counts for nothing: the environment and the other files say what is known. */
 static void read_metadata(struct granted *granted, const char *folder, const char *uuid)
 {
         _free_ char *pattern = xasprintf("%s/*/*/*/*-metadata.json", folder);

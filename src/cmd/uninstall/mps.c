@@ -25,6 +25,7 @@
 #include "mps/supervisor/shm_mount.h"
 #include "mps/supervisor/supervisor.h"
 #include "mps/wire/message.h"
+#include "node/ledger/share_metadata.h"
 #include "plan/sharing_policy.h"
 
 #define GRACE_MS UINT64_C(5000)
@@ -283,7 +284,7 @@ static void remove_daemons(const struct place *place, unsigned int levels)
 
         while (entries && (entry = readdir(entries)))
                 if (entry->d_name[0] != '.' && strcmp(entry->d_name, MPS_SHM_NAME) != 0 &&
-                        strcmp(entry->d_name, RUN_SHARES_NAME) != 0)
+                        strcmp(entry->d_name, RUN_SHARES_NAME) != 0 && strcmp(entry->d_name, SHARE_METADATA_NAME) != 0)
                         remove_what_is_of_daemons(place, entry->d_name, levels);
         if (entries)
                 closedir(entries);
@@ -315,19 +316,27 @@ static void remove_allocation_records(const struct place *root)
                 closedir(entries);
 }
 
+/* Removes the folder with all that it has. False: it is not there, or stays. */
+static bool mps_remove_folder(const struct place *root, const char *name)
+{
+        _free_ char *path = xasprintf("%s/%s", root->path, name);
+        struct error err;
+
+        if (!is_folder(root->fd, name))
+                return false;
+        if (!root->removals->is_dry && sweep_folder(root->fd, name, path, FOLDER_MS, &err) < 0) {
+                removals_add(root->removals, REMOVAL_LEFT, "MPS folder", path, "%s", err.text);
+                return false;
+        }
+        removals_add(root->removals, REMOVAL_DONE, "MPS folder", path, "%s", "");
+        return true;
+}
+
 /* `warpshare mps --standalone` adds the shares, where every user may write, and the units, and makes the root. */
 static void remove_standalone(const struct place *root)
 {
-        _free_ char *path = xasprintf("%s/" RUN_SHARES_NAME, root->path);
-        struct error err;
-
-        if (!is_folder(root->fd, RUN_SHARES_NAME))
+        if (!mps_remove_folder(root, RUN_SHARES_NAME))
                 return;
-        if (!root->removals->is_dry && sweep_folder(root->fd, RUN_SHARES_NAME, path, FOLDER_MS, &err) < 0) {
-                removals_add(root->removals, REMOVAL_LEFT, "MPS folder", path, "%s", err.text);
-                return;
-        }
-        removals_add(root->removals, REMOVAL_DONE, "MPS folder", path, "%s", "");
         mps_remove_file(root, RUN_UNITS_NAME);
         /* It stays where it has other files, or is a mount. */
         if (!root->removals->is_dry && rmdir(root->path) == 0)
@@ -343,6 +352,7 @@ static void remove_files(const struct place *root)
         for (size_t i = 0; i < ARRAY_SIZE(names); i++)
                 mps_remove_file(root, names[i]);
         remove_allocation_records(root);
+        mps_remove_folder(root, SHARE_METADATA_NAME);
         (void)remove_shm(root);
         remove_standalone(root);
 }

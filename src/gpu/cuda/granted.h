@@ -36,10 +36,10 @@ struct granted {
         char tier[32];                 /* these as they stand; "" not said */
         char replicas[16];
         char fraction[16];
-        char pipe[112];           /* CUDA_MPS_PIPE_DIRECTORY */
-        uint64_t told_memory_mib; /* by device metadata; 0: it does not say, as the next */
-        unsigned int told_threads_percent;
-        bool differs; /* the environment says something else than device metadata */
+        char pipe[112];                    /* CUDA_MPS_PIPE_DIRECTORY */
+        uint64_t told_memory_mib;          /* by device metadata; 0: it does not say */
+        unsigned int told_threads_percent; /* likewise */
+        bool differs;                      /* the environment says something else than device metadata */
 };
 
 typedef const char *granted_env_fn(const char *name, void *data);

@@ -167,8 +167,9 @@ static int fill_result(
         result->daemon = arena_strdup(allocating->arena, claimed->daemon);
         result->unit_cdi_id = cdi_unit_id(allocating->arena, node->plan->config, unit);
         result->edits = dra_edits_of(allocating->arena, node->plan, devices, n_devices, claimed);
-        dra_metadata_add(allocating->arena, node->metadata, node->driver, allocating->claim, i,
-                metadata_unit_attributes(node->plan->inventory, unit));
+        if (node->plan->config->devices.metadata)
+                dra_metadata_add(allocating->arena, node->metadata, node->driver, allocating->claim, i,
+                        metadata_unit_attributes(node->plan->inventory, unit));
         return 0;
 }
 

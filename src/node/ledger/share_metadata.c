@@ -9,13 +9,17 @@
 #include "node/cdi/metadata.h"
 #include "plan/share.h"
 
-#define FOLDER "metadata"
 #define SUFFIX ".json"
 #define CLAIM_NAME "device-plugin"
 
+static bool is_wanted(const struct share_metadata *metadata)
+{
+        return metadata->core->plan->config->devices.metadata;
+}
+
 static const char *share_metadata_file(struct arena *arena, const char *allocation)
 {
-        return arena_printf(arena, FOLDER "/%s" SUFFIX, allocation);
+        return arena_printf(arena, SHARE_METADATA_NAME "/%s" SUFFIX, allocation);
 }
 
 static const char *share_metadata_path(
@@ -99,7 +103,7 @@ static void print_share(const struct share_metadata *metadata, const struct ledg
 /* ---- files ---- */
 
 /* The folder is in no container, but readable: a mount shows the file to any user of the container. */
-static bool write_file(struct share_metadata *metadata, const struct ledger_share *of, enum mps_tier tier,
+static bool share_metadata_write(struct share_metadata *metadata, const struct ledger_share *of, enum mps_tier tier,
         const struct mps_part *parts, size_t n_parts)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
@@ -119,13 +123,14 @@ static bool write_file(struct share_metadata *metadata, const struct ledger_shar
 }
 
 /* Likewise, with the parts that the ledger knows. False also if none of its units is on this node. */
-static bool write_known(struct share_metadata *metadata, const struct ledger_share *of, enum mps_tier tier)
+static bool share_metadata_write_known(
+        struct share_metadata *metadata, const struct ledger_share *of, enum mps_tier tier)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct mps_part *parts;
         size_t n_parts = list_parts(metadata, of, &arena, &parts);
 
-        return n_parts && write_file(metadata, of, tier, parts, n_parts);
+        return n_parts && share_metadata_write(metadata, of, tier, parts, n_parts);
 }
 
 void share_metadata_add(struct share_metadata *metadata, const struct ledger_share *of, enum mps_tier tier,
@@ -133,13 +138,13 @@ void share_metadata_add(struct share_metadata *metadata, const struct ledger_sha
 {
         const struct metadata about = share_metadata_of(metadata, of);
 
-        if (!write_known(metadata, of, tier))
+        if (!is_wanted(metadata) || !share_metadata_write_known(metadata, of, tier))
                 return;
         binding->metadata = share_metadata_file(arena, of->allocation->id);
         binding->metadata_path = metadata_container_path(arena, &about);
 }
 
-static enum mps_tier tier_of(const struct share_metadata *metadata, const struct ledger_share *of)
+static enum mps_tier share_metadata_tier(const struct share_metadata *metadata, const struct ledger_share *of)
 {
         const struct resource *resource = of->shared->resource;
 
@@ -172,7 +177,7 @@ void share_metadata_update(
                 if (parts[i].resource == of->shared->resource)
                         own[n_own++] = parts[i];
         if (n_own)
-                write_file(metadata, of, tier_of(metadata, of), own, n_own);
+                share_metadata_write(metadata, of, share_metadata_tier(metadata, of), own, n_own);
 }
 
 /* Whether |file| is the name of a file of an allocation that is in none of |all|. */
@@ -191,7 +196,7 @@ static bool is_of_none(const char *file, const struct ledger_share *all, size_t 
 
 static void remove_ended(const struct share_metadata *metadata, const struct ledger_share *all, size_t n_all)
 {
-        _free_ char *path = xasprintf("%s/" FOLDER, metadata->core->resources.directory);
+        _free_ char *path = xasprintf("%s/" SHARE_METADATA_NAME, metadata->core->resources.directory);
         DIR *folder = opendir(path);
         const struct dirent *entry;
 
@@ -211,8 +216,9 @@ void share_metadata_sync(struct share_metadata *metadata)
 
         for (size_t i = 0; i < n_all; i++) {
                 is_known = is_known && !all[i].allocation->is_guess;
-                if (access(share_metadata_path(metadata, &arena, all[i].allocation->id), F_OK) < 0)
-                        write_known(metadata, &all[i], tier_of(metadata, &all[i]));
+                if (is_wanted(metadata) &&
+                        access(share_metadata_path(metadata, &arena, all[i].allocation->id), F_OK) < 0)
+                        share_metadata_write_known(metadata, &all[i], share_metadata_tier(metadata, &all[i]));
         }
         if (is_known)
                 remove_ended(metadata, all, n_all);

@@ -105,6 +105,7 @@ static void make_plan(struct node *node, enum rig_shares shares, unsigned int re
 
         *node = node_new(n_gpus);
         node->config.dra.driver_name = "gpu.warpshare.dev";
+        node->config.devices.metadata = true;
         node_share(node, SHARING_MPS, replicas);
         node->section.provisioning = kinds[shares].provisioning;
         node->section.scope = kinds[shares].scope;
