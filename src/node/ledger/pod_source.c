@@ -239,7 +239,7 @@ static void ask_server(struct pod_call *call, uint64_t timeout_ms)
                                                                     .data = call});
 }
 
-/* Of such a resource the scheduler may make a claim, which no entry of the pod stands for. */
+/* The scheduler may make a claim of such a resource, which no entry of the pod stands for. */
 static bool has_extended_resource(const json_t *pod)
 {
         static const char *const lists[] = {"initContainers", "containers"};
