@@ -558,8 +558,9 @@ class Kubelet:
                 {'valueFrom': pod_pb.EnvVarSource()} if 'valueFrom' in one else {})) for one in container.get('env', [])],
             envFrom=[pod_pb.EnvFromSource() for _ in container.get('envFrom', [])],
             volumeMounts=[pod_pb.VolumeMount(mountPath=one['mountPath']) for one in container.get('volumeMounts', [])],
-            resources=pod_pb.ResourceRequirements(claims=[
-                pod_pb.ResourceClaim(**one) for one in container.get('resources', {}).get('claims', [])]))
+            resources=pod_pb.ResourceRequirements(
+                limits={name: pod_pb.Quantity() for name in container.get('resources', {}).get('limits', {})},
+                claims=[pod_pb.ResourceClaim(**one) for one in container.get('resources', {}).get('claims', [])]))
 
     def _list_allocatable(self, _, context):
         with self.changed:

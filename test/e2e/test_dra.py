@@ -764,21 +764,53 @@ def test_kubelet_says_which_claims_a_container_uses_without_a_right_to_read_pods
     assert node.kubelet.pod_calls and asked_of_pods(node) == 0
 
 
+def of_templates(pod):
+    """As if templates had made the claims: their names are in the status of the pod alone, which kubelet does not tell."""
+    pod.object = copy.deepcopy(pod.object)
+    pod.object['status'] = {'resourceClaimStatuses': [
+        {'name': one['name'], 'resourceClaimName': one.pop('resourceClaimName')} for one in pod.object['spec']['resourceClaims']]}
+    for one in pod.object['spec']['resourceClaims']:
+        one['resourceClaimTemplateName'] = 'template'
+    return pod
+
+
 @pytest.mark.parametrize('tells', [True, False])
 def test_where_kubelet_does_not_tell_the_names_of_a_pods_claims_the_api_server_is_asked(node, tells):
     """They were made from a template, and their names are in the status of the pod alone."""
     node.kubelet.serves_pods, node.kubelet.tells_claims = True, tells
     start(node, 2)
     claims = node.claim('train', TWO), node.claim('serve', TWO)
-    pod = node.admit(*claims)
-    pod.object = copy.deepcopy(pod.object)
-    pod.object['status'] = {'resourceClaimStatuses': [
-        {'name': one['name'], 'resourceClaimName': one.pop('resourceClaimName')} for one in pod.object['spec']['resourceClaims']]}
-    for one in pod.object['spec']['resourceClaims']:
-        one['resourceClaimTemplateName'] = 'template'
+    pod = of_templates(node.admit(*claims))
     with pytest.raises(Failed, match='use one claim for the container'):
         node.prepare(pod, *claims)
     assert node.kubelet.pod_calls and (asked_of_pods(node) == 0) == tells
+
+
+def test_the_only_claim_of_a_template_is_known_without_its_name(node):
+    """A claim of 15 GiB, of which the container names a request for 10."""
+    node.kubelet.serves_pods = True
+    node.cluster.api.allow(agent_rules('dra', 'events: node', 'configuration'))
+    start(node)
+    claim = both(node, b='5Gi', percentages=('30', '20'))
+    pod = of_templates(node.admit(claim, request='a'))
+    known, = node.prepare(pod, claim)
+    assert node.container_of(known.cdi_ids('a')).envs['CUDA_MPS_PINNED_DEVICE_MEM_LIMIT'] == '0=10240M'
+    assert node.kubelet.pod_calls and asked_of_pods(node) == 0
+
+
+@pytest.mark.parametrize('what', ['an extended resource', 'another claim by name'])
+def test_a_claim_of_a_template_that_may_be_another_is_asked_of_the_api_server(node, what):
+    node.kubelet.serves_pods = True
+    start(node)
+    claim = both(node, b='5Gi', percentages=('30', '20'))
+    pod = of_templates(node.admit(claim, request='a'))
+    if what == 'an extended resource':
+        pod.object['spec']['containers'][0]['resources']['limits'] = {'nvidia.com/gpu.shared': '1'}
+    else:
+        pod.object['spec']['resourceClaims'].append({'name': 'other', 'resourceClaimName': claim['metadata']['name']})
+    known, = node.prepare(pod, claim)
+    assert node.container_of(known.cdi_ids('a')).envs['CUDA_MPS_PINNED_DEVICE_MEM_LIMIT'] == '0=10240M'
+    assert node.kubelet.pod_calls and asked_of_pods(node) > 0
 
 
 def test_a_claim_that_is_prepared_while_pods_of_another_are_read_counts(node):

@@ -7,6 +7,7 @@
 #include <pods.pb-c.h>
 
 #include "base/log.h"
+#include "base/macro.h"
 #include "base/text.h"
 #include "net/kube/object.h"
 #include "net/rpc/client.h"
@@ -75,6 +76,12 @@ static bool put_container(json_t *container, const V1alpha1__Container *from)
 
         for (size_t i = 0; i < from->n_volumemounts; i++)
                 is_text &= put_text(append_object(mounts), "mountPath", from->volumemounts[i]->mountpath);
+        if (from->resources && from->resources->n_limits) {
+                json_t *limits = put_new(resources, "limits", json_object());
+
+                for (size_t i = 0; i < from->resources->n_limits; i++)
+                        is_text &= json_object_set_new(limits, from->resources->limits[i]->key, json_null()) == 0;
+        }
         if (from->resources && from->resources->n_claims) {
                 json_t *claims = put_new(resources, "claims", json_array());
 
@@ -232,13 +239,36 @@ static void ask_server(struct pod_call *call, uint64_t timeout_ms)
                                                                     .data = call});
 }
 
-/* All claims of the pod have names, and one is |claim|. */
-static bool names_claim(const json_t *pod, const char *claim)
+/* The scheduler may make a claim of such a resource, which no entry of the pod stands for. */
+static bool has_extended_resource(const json_t *pod)
+{
+        static const char *const lists[] = {"initContainers", "containers"};
+        const json_t *container;
+        const json_t *limit;
+        const char *name;
+        size_t j;
+
+        for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
+                json_array_foreach(object_find(pod, "spec", lists[i], NULL), j, container)
+                {
+                        json_object_foreach(object_find(container, "resources", "limits", NULL), name, limit)
+                        {
+                                if (strchr(name, '/'))
+                                        return true;
+                        }
+                }
+        }
+        return false;
+}
+
+/* True: all claims of the pod have names now, and one is |claim|. A single entry without a name gets it (pod_source.h). */
+static bool find_claim(json_t *pod, const char *claim)
 {
         const json_t *statuses = object_find(pod, "status", "resourceClaimStatuses", NULL);
         bool is_named = text_is_same(
                 object_text(pod, "status", "extendedResourceClaimStatus", "resourceClaimName", NULL), claim);
-        const json_t *entry;
+        json_t *unnamed = NULL;
+        json_t *entry;
         const json_t *status;
         size_t i;
         size_t j;
@@ -252,11 +282,18 @@ static bool names_claim(const json_t *pod, const char *claim)
                         if (!name && text_is_same(object_text(status, "name", NULL), object_text(entry, "name", NULL)))
                                 name = object_text(status, "resourceClaimName", NULL);
                 }
-                if (!name)
+                if (!name && unnamed)
                         return false;
-                is_named |= strcmp(name, claim) == 0;
+                if (!name)
+                        unnamed = entry;
+                is_named |= text_is_same(name, claim);
         }
-        return is_named;
+        if (!unnamed)
+                return is_named;
+        if (is_named || has_extended_resource(pod))
+                return false;
+        json_object_set_new(unnamed, "resourceClaimName", json_string(claim));
+        return true;
 }
 
 static int pod_call_check(const struct pod_call *call, struct error *err)
@@ -268,7 +305,7 @@ static int pod_call_check(const struct pod_call *call, struct error *err)
                 !text_is_same(object_text(call->pod, "metadata", "name", NULL), question->name))
                 return error_set(err, ERROR_INVALID, "the answer is another pod than %s/%s with the UID %s",
                         question->namespace, question->name, question->uid);
-        if (question->claim && !names_claim(call->pod, question->claim))
+        if (question->claim && !find_claim(call->pod, question->claim))
                 return error_set(err, ERROR_UNSUPPORTED, "the answer does not name the pod's claims");
         return 0;
 }

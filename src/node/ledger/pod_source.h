@@ -8,12 +8,14 @@
  *                                       └── any failure ──► API server ──► done
  *
  * kubelet's pod becomes JSON of the API's form, with only these fields: name, namespace, UID and annotations; of
- * containers and init containers name, env, envFrom, mount paths and claims; the pod's claims. A value is dropped if it
- * is empty, as the API server does; where a variable's value comes from is an empty object.
+ * containers and init containers name, env, envFrom, mount paths, the names of limits, and claims; the pod's claims. A
+ * value is dropped if it is empty, as the API server does; where a variable's value comes from is an empty object.
  *
- * kubelet answers with the status that it knows itself, in which the names of claims may be missing that are made from
- * templates. So a question about a claim takes kubelet's answer only if all entries of the pod have a name, and one of
- * them is that claim.
+ * kubelet answers with the status that it knows itself, in which the names of claims are missing that are made from
+ * templates (recorded of 1.36.2, test/fixtures/kubelet-1.36). A claim is only asked about if it is reserved for the pod,
+ * so if one entry of the pod has no name, and no other is that claim, the entry is given that name. Somebody else may be
+ * meant if the pod has an extended resource, whose claim has no entry. So a question about a claim takes kubelet's
+ * answer only if all entries of the pod have a name then, and one of them is that claim.
  *
  * Sizes are bounded by POD_ANSWER_MAX and POD_MEMORY_MAX; each wait by the question's timeout.
  */
@@ -44,7 +46,7 @@ struct pod_question {
         const char *namespace;
         const char *name;
         const char *uid;   /* NULL: not known, so kubelet is not asked */
-        const char *claim; /* NULL, or the ResourceClaim whose use is asked for */
+        const char *claim; /* NULL, or the ResourceClaim whose use is asked for, reserved for the pod */
         uint64_t timeout_ms;
         kube_done_fn *done; /* as of kube_client_send(); only |object| and |error| are set if kubelet has answered;
                              ERROR_NOT_FOUND: it does not know the UID */

@@ -43,6 +43,7 @@ NOTING_HANDLER(Register)
 NOTING_HANDLER(List)
 NOTING_HANDLER(GetAllocatableResources)
 NOTING_HANDLER(Get)
+NOTING_HANDLER(GetPod)
 
 static void handle_ListAndWatch(struct rpc_call *call, const uint8_t *message UNUSED, size_t size, void *context)
 {
@@ -63,6 +64,7 @@ static const struct rpc_method methods[] = {
         {"/v1.PodResourcesLister/List", handle_List},
         {"/v1.PodResourcesLister/GetAllocatableResources", handle_GetAllocatableResources},
         {"/v1.PodResourcesLister/Get", handle_Get},
+        {"/v1alpha1.Pods/GetPod", handle_GetPod},
 };
 
 static void read_fixture(const char *name, struct strbuf *bytes)
@@ -151,6 +153,16 @@ static void test_a_clients_podresources_calls_arrive(void **state UNUSED)
                 goodbye);
 }
 
+static void test_a_clients_calls_about_pods_arrive(void **state UNUSED)
+{
+        serve_however_cut("pods-client-to-kubelet.bin",
+                "GetPod 38\n"
+                "GetPod 38\n"
+                "GetPod 38\n"
+                "GetPod 38\n",
+                NULL);
+}
+
 /* ---- the other direction: answers to calls that we make in the same order ---- */
 
 struct expected_answer {
@@ -218,6 +230,19 @@ static void test_kubelets_answers_to_podresources_arrive(void **state UNUSED)
         check_however_cut("podresources-kubelet-to-client.bin", answers, ARRAY_SIZE(answers));
 }
 
+static void test_kubelets_answers_about_pods_arrive(void **state UNUSED)
+{
+        static const struct expected_answer answers[] = {
+                {"/v1alpha1.Pods/GetPod", 1, 2845, RPC_OK, "", false},
+                {"/v1alpha1.Pods/GetPod", 1, 2936, RPC_OK, "", false},
+                {"/v1alpha1.Pods/GetPod", 1, 2041, RPC_OK, "", false},
+                {"/v1alpha1.Pods/GetPod", 0, 0, RPC_NOT_FOUND,
+                        "pod with UID 00000000-0000-0000-0000-000000000000 not found", false},
+        };
+
+        check_however_cut("pods-kubelet-to-client.bin", answers, ARRAY_SIZE(answers));
+}
+
 static void test_kubelets_answer_to_register_arrives(void **state UNUSED)
 {
         static const struct expected_answer answers[] = {
@@ -247,7 +272,9 @@ int main(void)
                 cmocka_unit_test(test_kubelets_calls_to_a_plugin_arrive),
                 cmocka_unit_test(test_a_plugins_registration_arrives),
                 cmocka_unit_test(test_a_clients_podresources_calls_arrive),
+                cmocka_unit_test(test_a_clients_calls_about_pods_arrive),
                 cmocka_unit_test(test_kubelets_answers_to_podresources_arrive),
+                cmocka_unit_test(test_kubelets_answers_about_pods_arrive),
                 cmocka_unit_test(test_kubelets_answer_to_register_arrives),
                 cmocka_unit_test(test_a_plugins_answers_arrive),
         };

@@ -1,5 +1,6 @@
 /*
- * kubelet's answer about a pod, and what it becomes. Who is asked, and when, is tested with a kubelet (e2e/declared).
+ * kubelet's answer about a pod, and what it becomes, also of a real kubelet (test/fixtures/kubelet-1.36). Who is asked,
+ * and when, is tested with a kubelet (e2e/declared).
  */
 #include "unit.h"
 
@@ -8,6 +9,10 @@
 
 #include <pods.pb-c.h>
 
+#include "base/file.h"
+#include "base/macro.h"
+#include "net/kube/object.h"
+#include "net/rpc/session.h"
 #include "node/ledger/pod_source.h"
 #include "plan/declared.h"
 
@@ -154,6 +159,111 @@ static void test_an_answer_made_to_use_much_memory_is_invalid(void **state UNUSE
         arena_done(&parts.arena);
 }
 
+/* ---- a real kubelet's connection ---- */
+
+struct heard {
+        json_t *pods[4];
+        size_t count;
+};
+
+static void on_recorded_pod(struct rpc_call *call UNUSED, const uint8_t *message, size_t size, void *data)
+{
+        struct heard *heard = data;
+        struct error err;
+
+        assert_in_range(heard->count, 0, ARRAY_SIZE(heard->pods) - 1);
+        heard->pods[heard->count] = pod_answer_read(message, size, &err);
+        assert_non_null(heard->pods[heard->count]);
+        heard->count++;
+}
+
+static void on_recorded_end(
+        struct rpc_call *call UNUSED, enum rpc_status status UNUSED, const char *text UNUSED, void *data UNUSED)
+{
+}
+
+static void hear(struct rpc_session *session, const char *bytes, size_t size)
+{
+        const uint8_t *out;
+        struct error err;
+
+        assert_ok(rpc_session_receive(session, (const uint8_t *)bytes, size, 0, &err), &err);
+        while (rpc_session_pending(session, &out) > 0)
+                ;
+}
+
+/* The answers of a connection on which four pods were asked for, of which kubelet had three. */
+static void hear_recording(struct heard *heard)
+{
+        static const struct rpc_handlers handlers = {.message = on_recorded_pod, .ended = on_recorded_end};
+        const struct rpc_session_client_options options = {0};
+        struct rpc_session *session = rpc_session_new_client(&options);
+        struct rpc_message *empty = rpc_message_new(0);
+        struct strbuf recording = STRBUF_INIT;
+        struct error err;
+
+        *heard = (struct heard){0};
+        assert_ok(file_read(KUBELET_FIXTURES "/pods-kubelet-to-client.bin", 1 << 20, &recording, &err), &err);
+        for (size_t i = 0; i < 4; i++)
+                assert_non_null(rpc_session_call(
+                        session, "/v1alpha1.Pods/GetPod", empty, 0, RPC_NO_DEADLINE, &handlers, heard));
+        rpc_message_unref(empty);
+        hear(session, "", 0);
+        hear(session, recording.data, recording.size);
+        rpc_session_free(session);
+        strbuf_done(&recording);
+        assert_int_equal(heard->count, 3);
+}
+
+static void heard_done(struct heard *heard)
+{
+        for (size_t i = 0; i < heard->count; i++)
+                json_decref(heard->pods[i]);
+}
+
+static void test_what_a_recorded_pod_declares_is_read(void **state UNUSED)
+{
+        struct arena arena = ARENA_INIT;
+        struct declared declared;
+        struct heard heard;
+
+        hear_recording(&heard);
+        assert_string_equal(object_text(heard.pods[1], "metadata", "name", NULL), "declared");
+        declared = declared_read(&arena, heard.pods[1], "main");
+        assert_int_equal(declared.threads_permille, 600);
+        assert_string_equal(declared.own_memory, "0=2G");
+        assert_true(declared.is_unclear); /* it has an envFrom */
+        assert_string_equal(
+                object_text(
+                        json_array_get(
+                                object_find(json_array_get(object_find(heard.pods[1], "spec", "containers", NULL), 0),
+                                        "volumeMounts", NULL),
+                                0),
+                        "mountPath", NULL),
+                "/dev/shm");
+        heard_done(&heard);
+        arena_done(&arena);
+}
+
+/* The API server had "resourceClaimStatuses" of the first and "extendedResourceClaimStatus" of the third at that time. */
+static void test_a_recorded_pod_names_no_claim_that_a_template_or_the_scheduler_made(void **state UNUSED)
+{
+        struct heard heard;
+        const json_t *entry;
+
+        hear_recording(&heard);
+        entry = json_array_get(object_find(heard.pods[0], "spec", "resourceClaims", NULL), 0);
+        assert_string_equal(object_text(heard.pods[0], "metadata", "name", NULL), "parts");
+        assert_string_equal(object_text(entry, "resourceClaimTemplateName", NULL), "two");
+        assert_null(object_text(entry, "resourceClaimName", NULL));
+        assert_int_equal(json_array_size(object_find(heard.pods[0], "status", "resourceClaimStatuses", NULL)), 0);
+        assert_string_equal(object_text(heard.pods[2], "metadata", "name", NULL), "extended");
+        assert_null(object_find(heard.pods[2], "status", "extendedResourceClaimStatus", NULL));
+        entry = json_array_get(object_find(heard.pods[2], "spec", "containers", NULL), 0);
+        assert_non_null(object_find(entry, "resources", "limits", "nvidia.com/gpu.shared", NULL));
+        heard_done(&heard);
+}
+
 static void test_a_path_that_no_socket_can_have_is_refused(void **state UNUSED)
 {
         char path[200] = "";
@@ -180,6 +290,8 @@ int main(void)
                 cmocka_unit_test(test_a_text_that_is_not_utf_8_makes_the_answer_invalid),
                 cmocka_unit_test(test_an_answer_without_a_pod_is_invalid),
                 cmocka_unit_test(test_an_answer_made_to_use_much_memory_is_invalid),
+                cmocka_unit_test(test_what_a_recorded_pod_declares_is_read),
+                cmocka_unit_test(test_a_recorded_pod_names_no_claim_that_a_template_or_the_scheduler_made),
                 cmocka_unit_test(test_a_path_that_no_socket_can_have_is_refused),
         };
 
