@@ -11,7 +11,8 @@
  *
  * The counter set gpu-0-counters has 1 of "unit", and a shared device is charged once, by its first claim. So the
  * scheduler gives the GPU to one claim as a whole, or to any number of claims that fit by MPS, or to 4 by time-slicing,
- * and never mixes them.
+ * and never mixes them. Each set has "memory", too, of which a device consumes what its unit has: others (Kueue) count
+ * it for their quotas; there is always enough of it.
  *
  * Names (DNS labels). N is the GPU's minor number, or NVML's index if the minor number of any GPU is unknown:
  *
@@ -59,6 +60,9 @@
 #define DRA_CAPACITY_THREADS "threadPercentage"
 #define DRA_CAPACITY_CLIENTS "clients" /* MPS clients (processes) */
 #define DRA_CAPACITY_SLOTS "slots"     /* claims that take turns */
+
+/* The counter by which quotas count the memory of a GPU or a part of it: bytes, whole MiB. It excludes nothing. */
+#define DRA_COUNTER_MEMORY "memory"
 
 enum dra_device_kind {
         DRA_DEVICE_WHOLE,         /* gpu-N */

@@ -161,8 +161,8 @@ static json_t *counters_of(const struct dra_counter *counters, size_t n_counters
         json_t *object = json_object();
 
         for (size_t i = 0; i < n_counters; i++)
-                json_object_set_new_nocheck(
-                        object, counters[i].name, pair("value", quantity(counters[i].value, false)));
+                json_object_set_new_nocheck(object, counters[i].name,
+                        pair("value", quantity(counters[i].value, strcmp(counters[i].name, DRA_COUNTER_MEMORY) == 0)));
         return object;
 }
 
