@@ -250,8 +250,7 @@ static uint64_t add_memory_counters(struct builder *builder, size_t first)
         return MAX(whole, parts + slice * slices) * MIB;
 }
 
-static void add_counter_set(
-        struct builder *builder, struct dra_counters *counters, const char *gpu_name, size_t first)
+static void add_counter_set(struct builder *builder, struct dra_counters *counters, const char *gpu_name, size_t first)
 {
         struct dra_counter_set *set;
 
@@ -334,6 +333,17 @@ static int compare_units(const void *first, const void *second)
 
 /* ---- devices ---- */
 
+static struct dra_overhead overhead_of(const struct builder *builder, const struct dra_device *device)
+{
+        const struct config_dra *config = &builder->options->config;
+
+        if (!builder->options->features.node_allocatable)
+                return (struct dra_overhead){0};
+        if (dra_device_kind_is_by_mps(device->kind))
+                return config->shared_overhead;
+        return device->mig || device->profile ? config->mig_overhead : config->gpu_overhead;
+}
+
 static void layout_add_device(struct builder *builder, const struct dra_unit *unit, enum dra_device_kind kind,
         const char *suffix, const struct dra_capacity *capacities, size_t n_capacities)
 {
@@ -350,6 +360,7 @@ static void layout_add_device(struct builder *builder, const struct dra_unit *un
         if (n_capacities > 0)
                 memcpy(kept, capacities, n_capacities * sizeof(*kept));
         device.kind = kind;
+        device.overhead = overhead_of(builder, &device);
         device.allows_multiple = kind == DRA_DEVICE_SHARED || kind == DRA_DEVICE_TIMESLICE;
         device.capacities = kept;
         device.n_capacities = n_capacities;
@@ -648,7 +659,7 @@ const struct dra_capacity *dra_device_capacity(const struct dra_device *device, 
 
 struct dra_options dra_options_from(const struct config *config, const struct inventory *inventory, struct arena *arena)
 {
-        struct dra_options options = {.config = config->dra, .features = {true, true, true}};
+        struct dra_options options = {.config = config->dra, .features = {true, true, true, true}};
         const char **devices = ARENA_ARRAY(arena, const char *, inventory->n_gpus + 1);
 
         for (size_t i = 0; i < inventory->n_gpus; i++)

@@ -130,6 +130,7 @@ struct dra_features {
         bool consumable_capacity;   /* DRAConsumableCapacity */
         bool partitionable_devices; /* DRAPartitionableDevices */
         bool device_taints;         /* DRADeviceTaints */
+        bool node_allocatable;      /* DRANodeAllocatableResources, in the form of 1.37 */
 };
 
 /* A unit that claims have as a device of that name; its form is in the name. */
@@ -165,7 +166,8 @@ struct dra_options {
                 .features = {                                                                                          \
                         .consumable_capacity = true,                                                                   \
                         .partitionable_devices = true,                                                                 \
-                        .device_taints = true                                                                          \
+                        .device_taints = true,                                                                         \
+                        .node_allocatable = true                                                                       \
                 }                                                                                                      \
         }
 
@@ -178,7 +180,8 @@ struct dra_device {
         const struct mig_instance_profile *profile; /* of a candidate, else NULL */
         unsigned int start;                         /* of a candidate: its first memory slice */
         const char *made;                           /* of a candidate: the MIG device that is made of it now, or NULL */
-        bool allows_multiple; /* many claims may have it, each a share with its own consumedCapacity */
+        bool allows_multiple;         /* many claims may have it, each a share with its own consumedCapacity */
+        struct dra_overhead overhead; /* all 0: none is said */
         const struct dra_capacity *capacities;
         size_t n_capacities;
         const struct dra_counter_set *counter_set; /* that it consumes from; NULL: nothing excludes it */
