@@ -242,10 +242,7 @@ struct config_mig {
  * driver's name, the folders, the instance and whether DRA is there at all hold from the start; the rest may change on
  * reload.
  */
-/*
- * What a device costs of the node's own memory and CPU, for each pod that has it and for each container. 0: nothing is
- * said of it.
- */
+/* The node's own memory and CPU that a device costs, for each pod that has it and for each container; 0: not said. */
 struct dra_overhead {
         uint64_t pod_mib;
         uint64_t container_mib;

@@ -166,7 +166,7 @@ static json_t *counters_of(const struct dra_counter *counters, size_t n_counters
         return object;
 }
 
-/* Of memory: MiB, else thousandths of a CPU. */
+/* |value| is in MiB (|is_memory|), or in thousandths of a CPU. */
 static json_t *host_quantity(uint64_t value, bool is_memory)
 {
         if (is_memory)
