@@ -242,6 +242,14 @@ struct config_mig {
  * driver's name, the folders, the instance and whether DRA is there at all hold from the start; the rest may change on
  * reload.
  */
+/* The node's own memory and CPU that a device costs, for each pod that has it and for each container; 0: not said. */
+struct dra_overhead {
+        uint64_t pod_mib;
+        uint64_t container_mib;
+        unsigned int pod_milli; /* thousandths of a CPU */
+        unsigned int container_milli;
+};
+
 struct config_dra {
         bool enabled;
         const char *driver_name;        /* a DNS subdomain in lower case, at most CONFIG_MAX_DRIVER characters */
@@ -258,6 +266,9 @@ struct config_dra {
         uint64_t memory_mib;     /* as of a shared resource */
         bool has_memory_reserve; /* as of a sharing section */
         uint64_t memory_reserve_mib;
+        struct dra_overhead gpu_overhead;    /* of a whole GPU, or one whose claims take turns */
+        struct dra_overhead mig_overhead;    /* the same of a MIG device */
+        struct dra_overhead shared_overhead; /* of a share by MPS */
         enum dra_fallback fallback;
         enum dra_one_form one_form;
         unsigned int shares; /* with DRA_FALLBACK_SHARES */

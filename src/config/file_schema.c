@@ -212,6 +212,30 @@ static const struct schema_key dra_defaults_keys[] = {
 };
 static const struct schema_object dra_defaults_object = {KEYS(dra_defaults_keys)};
 
+#define MOST_MILLI 64000U
+
+static const struct schema_key dra_overhead_keys[] = {
+        MEMORY("memoryPerPod", dra_overhead, pod_mib,
+                "memory of the node for each pod: auto (none), MiB, or 300Mi, 1Gi", .is_quiet = true),
+        MEMORY("memoryPerContainer", dra_overhead, container_mib,
+                "memory of the node for each container with the claim: auto (none), MiB, or 300Mi, 1Gi",
+                .is_quiet = true),
+        UINT("milliCpuPerPod", dra_overhead, pod_milli, 0, MOST_MILLI,
+                "thousandths of a CPU for each pod (default: none)", .is_quiet = true),
+        UINT("milliCpuPerContainer", dra_overhead, container_milli, 0, MOST_MILLI,
+                "thousandths of a CPU for each container with the claim (default: none)", .is_quiet = true),
+};
+static const struct schema_object dra_overhead_object = {KEYS(dra_overhead_keys)};
+
+static const struct schema_key dra_host_keys[] = {
+        GROUP("gpu", offsetof(struct config_dra, gpu_overhead), &dra_overhead_object,
+                "of a whole GPU, or one whose claims take turns"),
+        GROUP("mig", offsetof(struct config_dra, mig_overhead), &dra_overhead_object,
+                "of a MIG device, or one whose claims take turns"),
+        GROUP("shared", offsetof(struct config_dra, shared_overhead), &dra_overhead_object, "of a share by MPS"),
+};
+static const struct schema_object dra_host_object = {KEYS(dra_host_keys)};
+
 static const struct schema_key dra_keys[] = {
         DEVICES("devices", config_dra, devices,
                 "the GPUs that belong to DRA, with their MIG devices: all (the default), or a list of indices and "
@@ -233,6 +257,9 @@ static const struct schema_key dra_keys[] = {
                 "memory of each unit that no share gets, for driver and MPS server: auto (the default), MiB, or "
                 "512Mi, 1Gi",
                 .has = offsetof(struct config_dra, has_memory_reserve)),
+        GROUP("hostOverhead", 0, &dra_host_object,
+                "memory and CPU of the node that pods with such devices need beside what they request; Kubernetes 1.37 "
+                "with the feature gate DRANodeAllocatableResources counts it"),
         CHOICE("daemonScope", config_dra, daemon_scope, dra_daemon_scope_words,
                 "the MPS control daemons: one for each shared GPU (gpu, the default), or one for all of them (resource), "
                 "so that a claim may have shares of several GPUs. MIG devices have one each"),
@@ -252,8 +279,8 @@ static const struct schema_key dra_keys[] = {
                 "pods that have one are evicted, too (NoExecute)"),
 };
 static const char *const dra_printed[] = {"enabled", "driverName", "devices", "whole", "mps", "timeSlicing",
-        "dynamicMig", "slots", "defaults", "memory", "memoryReserve", "daemonScope", "fallback", "oneForm", "shares",
-        "unenforced", "unhealthy", NULL};
+        "dynamicMig", "slots", "defaults", "memory", "memoryReserve", "hostOverhead", "daemonScope", "fallback",
+        "oneForm", "shares", "unenforced", "unhealthy", NULL};
 static const struct schema_object dra_object = {.options = "dra.", KEYS(dra_keys), .printed = dra_printed};
 
 /* ---- the rest ---- */

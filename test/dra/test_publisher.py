@@ -304,6 +304,46 @@ def test_a_slice_that_is_refused_is_replaced_by_the_safe_layout(server, start, m
     assert len(refused) == 1 and names(server) == SAFE and is_complete(server)
 
 
+def overheads(server):
+    return {d['name']: d['nodeAllocatableResources'] for spec in pool(server) for d in spec.get('devices', []) if 'nodeAllocatableResources' in d}
+
+
+def test_the_nodes_part_of_a_share_is_said_where_the_server_takes_it(server, start):
+    server.serve_dra(minor=37, patch=0, on={'DRANodeAllocatableResources'})
+    publisher = start('v100x4', 'overhead')
+    assert publisher.until('ok') == 'ok devices=8 safe=0'
+    said = {'memory': {'overhead': {'perPod': '300Mi'}}, 'cpu': {'overhead': {'perContainer': '250m'}}}
+    assert overheads(server) == {name: said for name in SHARED} and resourceslices.check_pool(pool(server), 37) == []
+    publisher.do('put', 'less-overhead')
+    publisher.until('ok')
+    assert {one['cpu']['overhead']['perContainer'] for one in overheads(server).values()} == {'150m'}
+
+
+@pytest.mark.parametrize('minor, patch', [(36, 2), (37, 0)])
+def test_where_the_server_drops_it_the_offer_is_the_same_without(server, start, minor, patch):
+    server.serve_dra(minor=minor, patch=patch)
+    publisher = start('v100x4', 'overhead')
+    assert publisher.until('ok') == 'ok devices=8 safe=0'
+    assert names(server) == FULL and overheads(server) == {} and is_complete(server)
+    publisher.do('put', 'no-whole', 'overhead')
+    assert publisher.until('ok') == 'ok devices=4 safe=0' and overheads(server) == {}
+
+
+def test_an_overhead_that_is_refused_takes_no_form_away(server, start, monkeypatch):
+    check = resourceslices.check
+
+    def strict(spec, minor=36):
+        faults = check(spec, minor)
+        if any('nodeAllocatableResources' in d for d in spec.get('devices', [])):
+            faults.invalid('spec.devices[0].nodeAllocatableResources', '', 'a rule of tomorrow')
+        return faults
+
+    monkeypatch.setattr(resourceslices, 'check', strict)
+    server.serve_dra(minor=37, patch=0, on={'DRANodeAllocatableResources'})
+    assert start('v100x4', 'overhead').until('ok') == 'ok devices=8 safe=0'
+    assert names(server) == FULL and overheads(server) == {}
+
+
 def test_fields_that_the_server_adds_are_not_fought(server, start, monkeypatch):
     drop = resourceslices.drop
 

@@ -1,6 +1,7 @@
 /*
  * What is to be offered, in words of a command line: time-slicing, dynamic-mig, no-whole, no-mps, safe, shares (safe,
- * in 4 shares), one-form (to a scheduler that forgets shares), one-form-whole.
+ * in 4 shares), one-form (to a scheduler that forgets shares), one-form-whole, overhead and
+ * less-overhead (of shares on the node).
  */
 #pragma once
 
@@ -25,6 +26,10 @@ static inline void set_options(
         if (has_word(words, "one-form") || has_word(words, "one-form-whole"))
                 options->forgetful = "v1.36.1";
         options->config.one_form = has_word(words, "one-form-whole") ? DRA_ONE_FORM_WHOLE : DRA_ONE_FORM_SHARED;
+        if (has_word(words, "overhead"))
+                options->config.shared_overhead = (struct dra_overhead){.pod_mib = 300, .container_milli = 250};
+        if (has_word(words, "less-overhead"))
+                options->config.shared_overhead = (struct dra_overhead){.pod_mib = 300, .container_milli = 150};
         if (has_word(words, "dynamic-mig"))
                 simulated_mig(options, arena, inventory);
 }

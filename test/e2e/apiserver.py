@@ -521,7 +521,7 @@ class ApiServer:
         self.carried_out = None  # the request of a client that is being carried out, with the store's lock
         self.missing = set()  # prefixes of paths that this cluster does not have: '/apis/nfd.k8s-sigs.io'
         self.discovery = {'/version': {'major': '1', 'minor': '36', 'gitVersion': 'v1.36.2'}}
-        self.minor, self.gates_off = 36, set()  # serve_dra()
+        self.minor, self.gates_off = 36, {'DRANodeAllocatableResources'}  # serve_dra()
         self.on_evicted = lambda namespace, name: None  # a pod of that name is to end
         self.tokens = {}
         self.reviews = reviews.Reviews()
@@ -654,10 +654,12 @@ class ApiServer:
         with self.store.lock:
             self.store.delete(collection, name)
 
-    def serve_dra(self, *versions, minor=36, patch=2, off=()):
-        """As 1.|minor|.|patch| with resource.k8s.io in these versions, and these feature gates off."""
+    def serve_dra(self, *versions, minor=36, patch=2, off=(), on=()):
+        """As 1.|minor|.|patch| with resource.k8s.io in these versions, and these feature gates off, and of those that are off by default these on."""
         versions = versions or resourceclaims.VERSIONS
         self.minor, self.gates_off = minor, set(off)
+        if minor < 37 or 'DRANodeAllocatableResources' not in on:  # 1.36 has another form of it
+            self.gates_off.add('DRANodeAllocatableResources')
         self.release = (1, minor, patch)
         for version in resourceclaims.VERSIONS:
             (self.missing.discard if version in versions else self.missing.add)(f'/apis/resource.k8s.io/{version}/')

@@ -16,7 +16,7 @@ EFFECTS = ('None', 'NoSchedule', 'NoExecute')
 
 # Gates by the field of a device that goes with them.
 GATES = {'DRAConsumableCapacity': ('allowMultipleAllocations',), 'DRAPartitionableDevices': ('consumesCounters',),
-         'DRADeviceTaints': ('taints',)}
+         'DRADeviceTaints': ('taints',), 'DRANodeAllocatableResources': ('nodeAllocatableResources',)}
 
 
 def quantity(text):
@@ -126,7 +126,7 @@ def check_capacity(faults, field, capacity, allows_multiple):
 def check_device(faults, field, device):
     faults.expect(LABEL.fullmatch(device['name']), f'{field}.name', device['name'], 'a lowercase RFC 1123 label')
     of = basic(device)
-    known = {'attributes', 'capacity', 'consumesCounters', 'taints', 'allowMultipleAllocations', 'name'}
+    known = {'attributes', 'capacity', 'consumesCounters', 'taints', 'allowMultipleAllocations', 'nodeAllocatableResources', 'name'}
     faults.expect(set(of) <= known, field, sorted(set(of) - known), 'unknown field')
     faults.too_many(field, len(of.get('attributes', {})) + len(of.get('capacity', {})), 32)
     for name, attribute in of.get('attributes', {}).items():
@@ -141,6 +141,13 @@ def check_device(faults, field, device):
         faults.expect(consumed['counters'], at, '', 'counters are required')
         faults.too_many(f'{at}.counters', len(consumed['counters']), 32)
         faults.expect(LABEL.fullmatch(consumed['counterSet']), at, consumed['counterSet'], 'a lowercase RFC 1123 label')
+    for name, resource in of.get('nodeAllocatableResources', {}).items():
+        at = f'{field}.nodeAllocatableResources[{name}]'
+        faults.expect(name in ('cpu', 'memory', 'ephemeral-storage') or name.startswith('hugepages-'), at, name, 'no resource of the node')
+        faults.expect(resource.get('overhead') or resource.get('mapping'), at, '', 'at least one of `mapping` and `overhead` is required')
+        for key, text in resource.get('overhead', {}).items():
+            faults.expect(key in ('perPod', 'perContainer'), at, key, 'unknown field')
+            quantity(text.removesuffix('m'))
     faults.too_many(f'{field}.taints', len(of.get('taints', [])), 16)
     for i, taint in enumerate(of.get('taints', [])):
         faults.expect(taint['effect'] in EFFECTS, f'{field}.taints[{i}].effect', taint['effect'], 'unknown effect')

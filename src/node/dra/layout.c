@@ -183,7 +183,7 @@ static void add_mig_device(struct builder *builder, struct dra_counters *counter
                         &own, arena_printf(builder->arena, "gi%u-ci%u", mig->gpu_instance, mig->compute_instance), 1);
                 unit.whole.consumes = dra_counters_keep(builder->arena, &own);
                 unit.whole.n_consumes = own.count;
-                if (!dra_counters_add(counters, own.items[0].name, 1)) {
+                if (counters->count + 1 == DRA_MAX_COUNTERS || !dra_counters_add(counters, own.items[0].name, 1)) {
                         note(builder, mig->uuid, "not offered: a GPU can have no more counters");
                         return;
                 }
@@ -205,13 +205,58 @@ static void add_whole_gpu(struct builder *builder, struct dra_counters *counters
                         .total_mib = share_memory_of(builder->options->config.memory_mib, gpu, NULL) / MIB});
 }
 
-static void add_counter_set(
-        struct builder *builder, const struct dra_counters *counters, const char *gpu_name, size_t first)
+/*
+ * The part of the GPU's memory that |unit| has for itself. Compute instances of one GPU instance share its memory: each
+ * counts with its part of the slices, so that all of them together count it once.
+ */
+static uint64_t own_mib(const struct dra_unit *unit)
+{
+        const struct mig_attributes *of = &unit->attributes;
+
+        return unit->whole.mig && of->compute_slices > 0 && of->compute_slices < of->gpu_slices
+                       ? unit->total_mib * of->compute_slices / of->gpu_slices
+                       : unit->total_mib;
+}
+
+/*
+ * Gives each unit that consumes counters one more, its memory, and returns how much of it the set needs so that this
+ * counter never forbids what the others allow: they alone exclude. It is there to be counted, by quotas.
+ */
+static uint64_t add_memory_counters(struct builder *builder, size_t first)
+{
+        uint64_t whole = 0, parts = 0, slice = 0, slices = 0;
+
+        for (size_t i = first; i < builder->units.count; i++) {
+                struct dra_unit *unit = &builder->units.items[i];
+                const struct mig_instance_profile *profile = unit->whole.profile;
+                uint64_t mib = own_mib(unit);
+                struct dra_counters own = {.count = unit->whole.n_consumes};
+
+                if (own.count == 0)
+                        continue;
+                memcpy(own.items, unit->whole.consumes, own.count * sizeof(*own.items));
+                (void)dra_counters_add(&own, DRA_COUNTER_MEMORY, mib * MIB);
+                unit->whole.consumes = dra_counters_keep(builder->arena, &own);
+                unit->whole.n_consumes = own.count;
+                if (profile) {
+                        slice = MAX(slice, (mib + profile->size - 1) / profile->size);
+                        slices = MAX(slices, (uint64_t)unit->whole.start + profile->size);
+                } else if (unit->whole.mig) {
+                        parts += mib;
+                } else {
+                        whole = mib;
+                }
+        }
+        return MAX(whole, parts + slice * slices) * MIB;
+}
+
+static void add_counter_set(struct builder *builder, struct dra_counters *counters, const char *gpu_name, size_t first)
 {
         struct dra_counter_set *set;
 
         if (counters->count == 0)
                 return;
+        (void)dra_counters_add(counters, DRA_COUNTER_MEMORY, add_memory_counters(builder, first));
         set = &builder->sets[builder->layout->n_counter_sets++];
         *set = (struct dra_counter_set){.name = arena_printf(builder->arena, "%s-counters", gpu_name),
                 .counters = dra_counters_keep(builder->arena, counters),
@@ -288,6 +333,17 @@ static int compare_units(const void *first, const void *second)
 
 /* ---- devices ---- */
 
+static struct dra_overhead overhead_of(const struct builder *builder, const struct dra_device *device)
+{
+        const struct config_dra *config = &builder->options->config;
+
+        if (!builder->options->features.node_allocatable)
+                return (struct dra_overhead){0};
+        if (dra_device_kind_is_by_mps(device->kind))
+                return config->shared_overhead;
+        return device->mig || device->profile ? config->mig_overhead : config->gpu_overhead;
+}
+
 static void layout_add_device(struct builder *builder, const struct dra_unit *unit, enum dra_device_kind kind,
         const char *suffix, const struct dra_capacity *capacities, size_t n_capacities)
 {
@@ -304,6 +360,7 @@ static void layout_add_device(struct builder *builder, const struct dra_unit *un
         if (n_capacities > 0)
                 memcpy(kept, capacities, n_capacities * sizeof(*kept));
         device.kind = kind;
+        device.overhead = overhead_of(builder, &device);
         device.allows_multiple = kind == DRA_DEVICE_SHARED || kind == DRA_DEVICE_TIMESLICE;
         device.capacities = kept;
         device.n_capacities = n_capacities;
@@ -602,7 +659,7 @@ const struct dra_capacity *dra_device_capacity(const struct dra_device *device, 
 
 struct dra_options dra_options_from(const struct config *config, const struct inventory *inventory, struct arena *arena)
 {
-        struct dra_options options = {.config = config->dra, .features = {true, true, true}};
+        struct dra_options options = {.config = config->dra, .features = {true, true, true, true}};
         const char **devices = ARENA_ARRAY(arena, const char *, inventory->n_gpus + 1);
 
         for (size_t i = 0; i < inventory->n_gpus; i++)

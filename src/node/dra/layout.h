@@ -11,7 +11,8 @@
  *
  * The counter set gpu-0-counters has 1 of "unit", and a shared device is charged once, by its first claim. So the
  * scheduler gives the GPU to one claim as a whole, or to any number of claims that fit by MPS, or to 4 by time-slicing,
- * and never mixes them.
+ * and never mixes them. Each set has "memory", too, of which a device consumes what its unit has: others (Kueue) count
+ * it for their quotas; there is always enough of it.
  *
  * Names (DNS labels). N is the GPU's minor number, or NVML's index if the minor number of any GPU is unknown:
  *
@@ -59,6 +60,9 @@
 #define DRA_CAPACITY_THREADS "threadPercentage"
 #define DRA_CAPACITY_CLIENTS "clients" /* MPS clients (processes) */
 #define DRA_CAPACITY_SLOTS "slots"     /* claims that take turns */
+
+/* The counter by which quotas count the memory of a GPU or a part of it: bytes, whole MiB. It excludes nothing. */
+#define DRA_COUNTER_MEMORY "memory"
 
 enum dra_device_kind {
         DRA_DEVICE_WHOLE,         /* gpu-N */
@@ -126,6 +130,7 @@ struct dra_features {
         bool consumable_capacity;   /* DRAConsumableCapacity */
         bool partitionable_devices; /* DRAPartitionableDevices */
         bool device_taints;         /* DRADeviceTaints */
+        bool node_allocatable;      /* DRANodeAllocatableResources, in the form of 1.37 */
 };
 
 /* A unit that claims have as a device of that name; its form is in the name. */
@@ -161,7 +166,8 @@ struct dra_options {
                 .features = {                                                                                          \
                         .consumable_capacity = true,                                                                   \
                         .partitionable_devices = true,                                                                 \
-                        .device_taints = true                                                                          \
+                        .device_taints = true,                                                                         \
+                        .node_allocatable = true                                                                       \
                 }                                                                                                      \
         }
 
@@ -174,7 +180,8 @@ struct dra_device {
         const struct mig_instance_profile *profile; /* of a candidate, else NULL */
         unsigned int start;                         /* of a candidate: its first memory slice */
         const char *made;                           /* of a candidate: the MIG device that is made of it now, or NULL */
-        bool allows_multiple; /* many claims may have it, each a share with its own consumedCapacity */
+        bool allows_multiple;         /* many claims may have it, each a share with its own consumedCapacity */
+        struct dra_overhead overhead; /* all 0: none is said */
         const struct dra_capacity *capacities;
         size_t n_capacities;
         const struct dra_counter_set *counter_set; /* that it consumes from; NULL: nothing excludes it */

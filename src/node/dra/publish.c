@@ -26,6 +26,7 @@ struct dra_publisher {
         bool has_features;
         bool is_refused;          /* the full layout: 422 */
         bool has_warned;          /* that the safe layout is used */
+        bool has_warned_overhead; /* that the server drops it */
         bool has_warned_one_form; /* that each unit is offered in one form only */
         bool is_owner_old;
         struct dra_features features;
@@ -162,6 +163,13 @@ static void on_version(const struct kube_answer *answer, void *data)
 
 static void publish_set_features(struct dra_publisher *publisher, struct dra_features features)
 {
+        if (publisher->features.node_allocatable && !features.node_allocatable && !publisher->has_warned_overhead) {
+                log_warn(
+                        "the API server does not take dra.hostOverhead: it counts nothing of it; from Kubernetes 1.37 on it "
+                        "does with the feature gate on",
+                        LOG_STR("DRANodeAllocatableResources", "off"));
+                publisher->has_warned_overhead = true;
+        }
         publisher->features = features;
         publisher->slices.has_taints = features.device_taints;
         publish_change_wanted(publisher);
@@ -170,7 +178,7 @@ static void publish_set_features(struct dra_publisher *publisher, struct dra_fea
 static void publish_on_probed(const struct kube_answer *answer, void *data)
 {
         struct dra_publisher *publisher = data;
-        struct dra_features features = {true, true, true};
+        struct dra_features features = {true, true, true, true};
         bool is_refused = answer->status == 422;
 
         publisher->call = NULL;
@@ -212,6 +220,17 @@ static void keep_sent(struct dra_publisher *publisher, const char *name, json_t 
         publisher->sent = json_incref(spec);
 }
 
+static bool says_overhead(const struct dra_overhead *of)
+{
+        return of->pod_mib || of->container_mib || of->pod_milli || of->container_milli;
+}
+
+static bool has_overhead(const struct config_dra *dra)
+{
+        return says_overhead(&dra->gpu_overhead) || says_overhead(&dra->mig_overhead) ||
+               says_overhead(&dra->shared_overhead);
+}
+
 /* The server refused a slice as invalid (422). If other slices are wanted meanwhile, these are tried first. */
 static void publish_refuse(struct dra_publisher *publisher, const struct kube_answer *answer)
 {
@@ -219,6 +238,15 @@ static void publish_refuse(struct dra_publisher *publisher, const struct kube_an
 
         if (!publisher->wanted) {
                 arm(publisher, 0);
+                return;
+        }
+        if (publisher->features.node_allocatable && has_overhead(&publisher->wish.config)) {
+                struct dra_features features = publisher->features;
+
+                log_error("the API server refuses a ResourceSlice; it is tried without dra.hostOverhead",
+                        LOG_ERR(answer->error));
+                features.node_allocatable = false;
+                publish_set_features(publisher, features);
                 return;
         }
         was_safe = publisher->is_refused || publisher->layout->is_safe;
@@ -434,6 +462,7 @@ static void make_layout(struct dra_publisher *publisher)
         options.features.consumable_capacity &= has->consumable_capacity && !publisher->is_refused;
         options.features.partitionable_devices &= has->partitionable_devices && !publisher->is_refused;
         options.features.device_taints &= has->device_taints;
+        options.features.node_allocatable &= has->node_allocatable;
         options.forgetful = *publisher->forgetful ? publisher->forgetful : NULL;
         drop_layout(publisher);
         publisher->layout = dra_layout_build(&publisher->arena, publisher->inventory, &options);

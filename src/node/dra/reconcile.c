@@ -35,6 +35,8 @@ static void device_dropped(struct dra_features *features, const json_t *sent, co
                 features->partitionable_devices = false;
         if (has_lost(sent, kept, "taints"))
                 features->device_taints = false;
+        if (has_lost(sent, kept, "nodeAllocatableResources"))
+                features->node_allocatable = false;
         json_object_foreach(json_object_get(sent, "capacity"), name,
                 capacity) if (has_lost(capacity, json_object_get(kept_capacity, name), "requestPolicy"))
                 features->consumable_capacity = false;
@@ -69,6 +71,14 @@ static bool is_same_object(const json_t *wanted, const json_t *there)
         return true;
 }
 
+/* "100m": quantity_value() rounds it up to 1. */
+static bool is_in_thousandths(const json_t *text)
+{
+        size_t length = json_string_length(text);
+
+        return length > 0 && json_string_value(text)[length - 1] == 'm';
+}
+
 static bool is_same_value(const char *key, const json_t *wanted, const json_t *there)
 {
         uint64_t a;
@@ -84,7 +94,8 @@ static bool is_same_value(const char *key, const json_t *wanted, const json_t *t
                                 return false;
                 return json_array_size(wanted) == json_array_size(there);
         }
-        if (json_is_string(wanted) && json_is_string(there) && quantity_value(json_string_value(wanted), &a) &&
+        if (json_is_string(wanted) && json_is_string(there) && !is_in_thousandths(wanted) &&
+                !is_in_thousandths(there) && quantity_value(json_string_value(wanted), &a) &&
                 quantity_value(json_string_value(there), &b))
                 return a == b;
         return json_equal(wanted, there);

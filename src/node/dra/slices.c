@@ -161,9 +161,39 @@ static json_t *counters_of(const struct dra_counter *counters, size_t n_counters
         json_t *object = json_object();
 
         for (size_t i = 0; i < n_counters; i++)
-                json_object_set_new_nocheck(
-                        object, counters[i].name, pair("value", quantity(counters[i].value, false)));
+                json_object_set_new_nocheck(object, counters[i].name,
+                        pair("value", quantity(counters[i].value, strcmp(counters[i].name, DRA_COUNTER_MEMORY) == 0)));
         return object;
+}
+
+/* |value| is in MiB (|is_memory|), or in thousandths of a CPU. */
+static json_t *host_quantity(uint64_t value, bool is_memory)
+{
+        if (is_memory)
+                return quantity(value << 20, true);
+        return value % 1000 == 0 ? quantity(value / 1000, false) : json_sprintf("%llum", (unsigned long long)value);
+}
+
+static void put_overhead(json_t *resources, const char *name, uint64_t pod, uint64_t container, bool is_memory)
+{
+        json_t *overhead = json_object();
+
+        if (pod > 0)
+                json_object_set_new(overhead, "perPod", host_quantity(pod, is_memory));
+        if (container > 0)
+                json_object_set_new(overhead, "perContainer", host_quantity(container, is_memory));
+        if (json_object_size(overhead) > 0)
+                json_object_set_new(resources, name, json_pack("{s: O}", "overhead", overhead));
+        json_decref(overhead);
+}
+
+static json_t *node_resources_of(const struct dra_overhead *overhead)
+{
+        json_t *resources = json_object();
+
+        put_overhead(resources, "memory", overhead->pod_mib, overhead->container_mib, true);
+        put_overhead(resources, "cpu", overhead->pod_milli, overhead->container_milli, false);
+        return resources;
 }
 
 static json_t *make_consumed(const struct dra_device *device)
@@ -338,7 +368,7 @@ static void pool_add_device(struct pool *pool, const struct dra_device *device)
 {
         const struct dra_slices_options *options = pool->options;
         bool is_apart = options->api == DRA_API_V1BETA1; /* from the name */
-        json_t *object, *basic, *taints;
+        json_t *object, *basic, *taints, *resources;
 
         if (leaves_out(options, device))
                 return;
@@ -359,6 +389,10 @@ static void pool_add_device(struct pool *pool, const struct dra_device *device)
         }
         if (device->allows_multiple)
                 json_object_set_new_nocheck(basic, "allowMultipleAllocations", json_true());
+        resources = node_resources_of(&device->overhead);
+        if (json_object_size(resources) > 0)
+                json_object_set_nocheck(basic, "nodeAllocatableResources", resources);
+        json_decref(resources);
         if (options->has_taints && json_array_size(taints) > 0)
                 json_object_set_nocheck(basic, "taints", taints);
         json_decref(taints);

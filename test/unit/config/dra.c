@@ -62,23 +62,28 @@ static void test_paths_of_kubelet_are_below_its_root_unless_they_are_named(void 
 
 static void test_every_key_of_the_file_counts(void **state UNUSED)
 {
-        static const char text[] = "dra:\n"
-                                   "  enabled: true\n"
-                                   "  driverName: gpu.example.com\n"
-                                   "  devices: [3, GPU-4CF8DB2D-06c0-7d70-1a51-e59b25b2c16c]\n"
-                                   "  whole: false\n"
-                                   "  mps: true\n"
-                                   "  timeSlicing: true\n"
-                                   "  dynamicMig: true\n"
-                                   "  slots: 8\n"
-                                   "  defaults: {memory: 4Gi, threadPercentage: 20, clients: 2}\n"
-                                   "  memory: 64Gi\n"
-                                   "  memoryReserve: 512\n"
-                                   "  fallback: shares\n"
-                                   "  oneForm: whole\n"
-                                   "  shares: 7\n"
-                                   "  unenforced: condition\n"
-                                   "  unhealthy: NoExecute\n";
+        static const char text[] =
+                "dra:\n"
+                "  enabled: true\n"
+                "  driverName: gpu.example.com\n"
+                "  devices: [3, GPU-4CF8DB2D-06c0-7d70-1a51-e59b25b2c16c]\n"
+                "  whole: false\n"
+                "  mps: true\n"
+                "  timeSlicing: true\n"
+                "  dynamicMig: true\n"
+                "  slots: 8\n"
+                "  defaults: {memory: 4Gi, threadPercentage: 20, clients: 2}\n"
+                "  memory: 64Gi\n"
+                "  memoryReserve: 512\n"
+                "  hostOverhead:\n"
+                "    gpu: {memoryPerPod: 1Gi}\n"
+                "    mig: {milliCpuPerPod: 50}\n"
+                "    shared: {memoryPerPod: 300Mi, memoryPerContainer: 100, milliCpuPerContainer: 250}\n"
+                "  fallback: shares\n"
+                "  oneForm: whole\n"
+                "  shares: 7\n"
+                "  unenforced: condition\n"
+                "  unhealthy: NoExecute\n";
         _cleanup_(fixture_done) struct fixture fixture = fixture_new();
         const struct config_dra *dra;
 
@@ -98,6 +103,12 @@ static void test_every_key_of_the_file_counts(void **state UNUSED)
         assert_int_equal(dra->memory_mib, 65536);
         assert_true(dra->has_memory_reserve);
         assert_int_equal(dra->memory_reserve_mib, 512);
+        assert_int_equal(dra->gpu_overhead.pod_mib, 1024);
+        assert_int_equal(dra->mig_overhead.pod_milli, 50);
+        assert_int_equal(dra->shared_overhead.pod_mib, 300);
+        assert_int_equal(dra->shared_overhead.container_mib, 100);
+        assert_int_equal(dra->shared_overhead.container_milli, 250);
+        assert_int_equal(dra->gpu_overhead.container_mib + dra->mig_overhead.pod_mib, 0);
         assert_int_equal(dra->fallback, DRA_FALLBACK_SHARES);
         assert_int_equal(dra->one_form, DRA_ONE_FORM_WHOLE);
         assert_int_equal(dra->shares, 7);
@@ -161,6 +172,9 @@ static void test_what_cannot_be_is_named_with_the_way_out(void **state UNUSED)
                         "config 'FILE' line 3: dra.defaults.memory: 0, at least 1 MiB, or auto"},
                 {"dra: {slots: 0}\n", "config 'FILE' line 1: dra.slots: 0, must be from 1 to 50000"},
                 {"dra: {shares: 61}\n", "config 'FILE' line 1: dra.shares: 61, must be from 1 to 60"},
+                {"dra: {hostOverhead: {shared: {memoryPerPod: 300m}}}\n",
+                        "config 'FILE' line 1: dra.hostOverhead.shared.memoryPerPod: \"300m\", must be auto, or an amount of "
+                        "memory from 0 to 1048576 MiB: a number of MiB, or one with its unit (512Mi, 1Gi)"},
                 {"dra: {oneForm: both}\n",
                         "config 'FILE' line 1: dra.oneForm: 'both' is not a known value, use shared or whole"},
                 {"dra: {fallback: none}\n",

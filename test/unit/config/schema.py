@@ -32,7 +32,7 @@ GOOD = [
     "imex: {channelIDs: []}",
     "health: {xids: {79: ignore, 43: unhealthy, 31: null}, recover: false, pendingRowRemap: unhealthy}",
     f"dra: {{enabled: true, driverName: a.b, devices: [0, GPU-{UUID}], whole: false, mps: true, timeSlicing: true, slots: 1, "
-    "defaults: {memory: 1Gi, threadPercentage: 100, clients: 60}, memory: 64Gi, memoryReserve: auto, fallback: shares, oneForm: whole, shares: 60, "
+    "defaults: {memory: 1Gi, threadPercentage: 100, clients: 60}, memory: 64Gi, memoryReserve: auto, hostOverhead: {gpu: {memoryPerPod: 1Gi}, shared: {milliCpuPerPod: 100}}, fallback: shares, oneForm: whole, shares: 60, "
     "unenforced: condition, unhealthy: NoExecute}",
     "dra: {devices: all, defaults: null}",
     "sharing: {timeSlicing: {resources: [{name: gpu, replicas: 1}]}, mps: null}",
@@ -76,7 +76,7 @@ BAD = [
     "health: {recover: maybe}",
     *(f"dra: {{{text}}}" for text in ("enabled: 1", "drivers: a", "whole: 2", "slots: 0", "shares: 61", "fallback: all", "oneForm: mps",
                                      "unenforced: true", "memory: 1.5Gi", "memoryReserve: 1.5Gi", "defaults: {threadPercentage: 101}",
-                                     "defaults: {clients: 0}", "defaults: {sms: 8}")),
+                                     "defaults: {clients: 0}", "hostOverhead: {shared: {memoryPerPod: 1.5Gi}}", "hostOverhead: {vgpu: {}}", "defaults: {sms: 8}")),
     "sharing: {timeSlicing: {}}",
     "sharing: {timeSlicing: {resources: []}}",
     "sharing: {timeSlicing: {resources: [{name: gpu}]}}",

@@ -117,10 +117,12 @@ static void test_all_forms_of_a_gpu_consume_all_of_its_counters(void **state UNU
                 assert_non_null(device);
                 assert_string_equal(device->uuid, fixture.inventory->gpus[3].uuid);
                 assert_string_equal(device->counter_set->name, "gpu-3-counters");
-                assert_int_equal(device->counter_set->n_counters, 1);
-                assert_int_equal(device->n_consumes, 1);
+                assert_int_equal(device->counter_set->n_counters, 2);
+                assert_int_equal(device->n_consumes, 2);
                 assert_string_equal(device->consumes[0].name, "unit");
                 assert_int_equal(device->consumes[0].value, 1);
+                assert_string_equal(device->consumes[1].name, "memory");
+                assert_int_equal(device->consumes[1].value, fixture.inventory->gpus[3].memory / MIB * MIB);
         }
 }
 
@@ -212,10 +214,51 @@ static void test_forms_of_one_mig_device_exclude_each_other_and_no_other(void **
 
                 assert_non_null(device);
                 assert_string_equal(device->counter_set->name, "gpu-2-counters");
-                assert_int_equal(device->counter_set->n_counters, 3);
-                assert_int_equal(device->n_consumes, 1);
+                assert_int_equal(device->counter_set->n_counters, 4);
+                assert_int_equal(device->n_consumes, 2);
                 assert_string_equal(device->consumes[0].name, "gi1-ci0");
+                assert_string_equal(device->consumes[1].name, "memory");
         }
+}
+
+static uint64_t counter_of(const struct dra_counter *counters, size_t n_counters, const char *name)
+{
+        for (size_t i = 0; i < n_counters; i++)
+                if (strcmp(counters[i].name, name) == 0)
+                        return counters[i].value;
+        return 0;
+}
+
+static uint64_t memory_of(const struct fixture *fixture, const char *name)
+{
+        const struct dra_device *device = dra_layout_find(fixture->layout, name);
+
+        assert_non_null(device);
+        return counter_of(device->consumes, device->n_consumes, "memory") / MIB;
+}
+
+/* All MIG devices of a GPU can be had at the same time, and each MiB counts once. */
+static void test_mig_devices_count_their_memory_once(void **state UNUSED)
+{
+        _cleanup_(fixture_done) struct fixture fixture = fixture_of("a100-mig");
+        const struct dra_counter_set *set;
+        uint64_t sum = 0;
+
+        names_of(&fixture);
+        assert_int_equal(memory_of(&fixture, "gpu-1-mig-1c-3g-20gb-gi2-ci0"), 20096 / 3);
+        assert_int_equal(memory_of(&fixture, "gpu-1-mig-2c-3g-20gb-gi2-ci1"), 20096 * 2 / 3);
+        assert_int_equal(memory_of(&fixture, "gpu-1-mig-2c-3g-20gb-gi2-ci1-shared"), 20096 * 2 / 3);
+        for (size_t i = 0; i < fixture.layout->n_devices; i++) {
+                const struct dra_device *device = &fixture.layout->devices[i];
+
+                if (device->kind != DRA_DEVICE_MIG)
+                        continue;
+                assert_true(memory_of(&fixture, device->name) > 0);
+                sum += memory_of(&fixture, device->name);
+        }
+        set = dra_layout_find(fixture.layout, "gpu-1-mig-2g-10gb-gi3-ci0")->counter_set;
+        assert_int_equal(counter_of(set->counters, set->n_counters, "memory") / MIB, sum);
+        assert_true(sum <= fixture.inventory->gpus[1].memory / MIB);
 }
 
 static void test_compute_instances_of_one_gpu_instance_share_its_memory(void **state UNUSED)
@@ -645,6 +688,7 @@ int main(void)
                 cmocka_unit_test(test_presets_stay_within_what_there_is),
                 cmocka_unit_test(test_what_is_offered_is_what_there_is),
                 cmocka_unit_test(test_forms_of_one_mig_device_exclude_each_other_and_no_other),
+                cmocka_unit_test(test_mig_devices_count_their_memory_once),
                 cmocka_unit_test(test_compute_instances_of_one_gpu_instance_share_its_memory),
                 cmocka_unit_test(test_only_gpus_of_dra_are_offered),
                 cmocka_unit_test(test_what_is_withdrawn_is_not_offered),

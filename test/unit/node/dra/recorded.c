@@ -73,7 +73,7 @@ static void test_a_watch_of_slices_is_read_however_it_is_cut(void **state UNUSED
 /* In the form in which we write it, which is not the server's in every letter. */
 static void test_what_a_real_server_kept_is_what_was_wanted(void **state UNUSED)
 {
-        struct dra_features features = {true, true, true};
+        struct dra_features features = {true, true, true, true};
         json_t *answer = read_object("slice-create");
         json_t *kept = json_object_get(answer, "spec");
         json_t *wanted = json_deep_copy(kept);

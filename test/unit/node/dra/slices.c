@@ -51,7 +51,7 @@ static struct dra_features features_without(enum dra_api api, const char *key)
 {
         const struct dra_slices_options options = {
                 .driver = DRA_DRIVER, .node = "n1", .pool = "n1/" DRA_DRIVER, .api = api};
-        struct dra_features features = {true, true, true};
+        struct dra_features features = {true, true, true, true};
         json_t *probe = dra_slices_probe(&options);
         json_t *spec = json_object_get(probe, "spec");
         json_t *answered = json_deep_copy(spec);
