@@ -1,0 +1,54 @@
+/*
+ * What a configuration would have made of a trace: its requests go through the real choice of devices (plan/prefer.h)
+ * and the real allocations with their reserve (plan/allocations.h), on nodes that are all alike. Pure.
+ *
+ * The scheduler only counts, as Kubernetes' does: a pod goes to the node of which the least is in use and that has as
+ * many replicas left of those advertised; equal nodes are taken by chance, from |seed|. Where none has, the pod waits,
+ * and whoever began to wait first gets what it can use. A pod that the node then refuses is lost: nobody creates it
+ * again. What is advertised changes only where units fail, which none does here, so late reports of it change nothing.
+ *
+ * Which resource a pod asks for, and how many replicas of it: the resource of which what it needs is the least part of
+ * a GPU.
+ *
+ *   - several GPUs: as many whole ones; shares of several GPUs are not considered
+ *   - a unit that is not shared, time-slicing, MPS with provisioning uniform: 1, since more replicas are no larger share
+ *   - other shares: the fewest replicas with its memory and threads (granted ones; where those are not known, used
+ *     ones), or with its part of a GPU; the number of replicas that it had counts where nothing else is known
+ *
+ * It knows no CPUs, no main memory, no affinity, no priorities, no failures and no DRA.
+ */
+#pragma once
+
+#include "plan/plan.h"
+#include "plan/trace.h"
+
+#define REPLAY_MAX_NODES 10000U
+
+struct replay_result {
+        size_t n_requests;
+        size_t n_ran;
+        size_t n_unfit;   /* no resource is large enough for them: they wait for ever */
+        size_t n_refused; /* the scheduler admitted them, and the node found no unit with room */
+        size_t n_waited;
+        double wait_mean; /* seconds, of all that were admitted */
+        int64_t wait_p95;
+        int64_t wait_max;
+        size_t n_memory_short;   /* used more memory than their share has, or than was left on their unit */
+        size_t n_threads_short;  /* the same of threads: slower */
+        size_t gpus;             /* of all nodes */
+        size_t gpus_peak;        /* in use at once */
+        double given_percent;    /* of all GPUs, over the time of the trace: in use */
+        double stranded_percent; /* free while somebody waited */
+        double reserved_percent; /* of all devices: not advertised */
+        unsigned int largest;    /* the most replicas that one request needs */
+};
+
+/* How many replicas of |resource| the request needs; 0: it does not fit. */
+unsigned int replay_replicas(const struct resource *resource, const struct trace_request *request);
+
+/* |n_nodes|: from 1 to REPLAY_MAX_NODES. |trace| is sorted: trace_end(). The same input has the same result. */
+struct replay_result replay_run(
+        const struct plan *plan, const struct trace *trace, unsigned int n_nodes, uint64_t seed);
+
+/* Below 0: |a| is better: fewer lost or without memory, then less waiting, then fewer without threads, then fewer GPUs. */
+int replay_compare(const struct replay_result *a, const struct replay_result *b);
