@@ -9,6 +9,8 @@
 
 #define MIB ((uint64_t)1024 * 1024)
 #define NONE SIZE_MAX
+#define CLAIM (SIZE_MAX - 1)  /* instead of the position of a resource */
+#define MAX_GPUS ((size_t)64) /* of a node, for claims: a bit each */
 
 /* ---- what a request needs ---- */
 
@@ -122,9 +124,12 @@ struct pool { /* a resource of one node */
 
 struct node {
         struct pool *pools;
-        unsigned int *pods; /* by position of the GPU */
-        double given;       /* GPUs */
-        size_t first;       /* of the pods that run here */
+        unsigned int *pods;    /* by position of the GPU */
+        double given;          /* GPUs */
+        size_t first;          /* of the pods that run here */
+        uint64_t *mib;         /* by position of the GPU: claimed */
+        unsigned int *threads; /* the same, permille */
+        uint64_t whole;        /* bits of the GPUs that are claimed as a whole */
 };
 
 struct pod {
@@ -136,17 +141,23 @@ struct pod {
         const char **ids; /* NULL: it does not run */
         const char *id;
         int64_t ends;
+        uint64_t mib; /* of a claim; 0: it is for whole GPUs, |replicas| of them */
+        unsigned int threads;
+        uint64_t gpus; /* bits of those that the claim has */
 };
 
 struct queue { /* pods that need as many of the same resource */
         size_t pool;
         unsigned int replicas;
+        uint64_t mib;
+        unsigned int threads;
         size_t first;
         size_t last;
 };
 
 struct replay {
         const struct plan *plan;
+        const struct replay_claims *claims;
         struct arena arena;
         struct node *nodes;
         unsigned int n_nodes;
@@ -177,6 +188,8 @@ static void make_node(struct replay *replay, struct node *node)
 
         node->first = NONE;
         node->pods = ARENA_ARRAY(arena, unsigned int, replay->plan->inventory->n_gpus);
+        node->mib = ARENA_ARRAY(arena, uint64_t, replay->plan->inventory->n_gpus);
+        node->threads = ARENA_ARRAY(arena, unsigned int, replay->plan->inventory->n_gpus);
         node->pools = ARENA_ARRAY(arena, struct pool, replay->plan->n_resources);
         for (size_t i = 0; i < replay->plan->n_resources; i++) {
                 const struct resource *resource = &replay->plan->resources[i];
@@ -198,6 +211,68 @@ static uint64_t replay_random(struct replay *replay)
         z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
         z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
         return z ^ z >> 31;
+}
+
+/* ---- claims ---- */
+
+static void plan_claim(struct replay *replay, struct pod *pod)
+{
+        const struct replay_claims *claims = replay->claims;
+        const struct trace_request *request = pod->request;
+        uint64_t part_mib = claims->memory_mib * request->part_permille / 1000;
+        uint64_t mib = needed_mib(request) ? needed_mib(request) : part_mib ? part_mib : claims->preset_mib;
+        unsigned int threads = needed_threads(request) ? needed_threads(request) : request->part_permille;
+
+        pod->replicas = MAX(request->gpus, 1U);
+        if (request->gpus == 0 && claims->memory_mib > 0) {
+                pod->mib = MAX(mib, claims->least_mib);
+                pod->threads = ((threads ? threads : claims->preset_permille) + 9) / 10 * 10; /* whole percent */
+        }
+        if (pod->mib <= claims->memory_mib && pod->replicas <= MIN(replay->plan->inventory->n_gpus, MAX_GPUS))
+                pod->pool = CLAIM;
+}
+
+/* The GPUs that such a claim would get, as bits; 0: there is no room. */
+static uint64_t find_gpus(const struct replay *replay, const struct node *node, const struct queue *wish)
+{
+        size_t n_gpus = MIN(replay->plan->inventory->n_gpus, MAX_GPUS);
+        unsigned int left = wish->replicas;
+        uint64_t gpus = 0;
+
+        for (size_t i = 0; i < n_gpus && left > 0; i++) {
+                size_t gpu = wish->mib ? i : n_gpus - 1 - i;
+                bool is_free = node->pods[gpu] == 0;
+
+                if (wish->mib)
+                        is_free = !(node->whole >> gpu & 1) &&
+                                  node->mib[gpu] + wish->mib <= replay->claims->memory_mib &&
+                                  node->threads[gpu] + wish->threads <= 1000;
+                gpus |= (uint64_t)is_free << gpu;
+                left -= is_free;
+        }
+        return left == 0 ? gpus : 0;
+}
+
+static void mark_claim(struct replay *replay, struct node *node, const struct pod *pod, bool in_use)
+{
+        double part = pod->mib ? MAX((double)pod->mib / (double)replay->claims->memory_mib, pod->threads / 1000.0) : 1;
+
+        for (size_t gpu = 0; gpu < MAX_GPUS; gpu++) {
+                if (!(pod->gpus >> gpu & 1))
+                        continue;
+                node->mib[gpu] += in_use ? pod->mib : -pod->mib;
+                node->threads[gpu] += in_use ? pod->threads : -pod->threads;
+                replay->gpus_in_use += in_use ? node->pods[gpu] == 0 : (size_t) - (node->pods[gpu] == 1);
+                node->pods[gpu] += in_use ? 1U : -1U;
+                replay->given += in_use ? part : -part;
+                node->given += in_use ? part : -part;
+        }
+        if (!pod->mib)
+                node->whole ^= pod->gpus;
+        if (!in_use || !pod->mib)
+                return;
+        replay->result.n_memory_short += pod->request->peak_mib > pod->mib;
+        replay->result.n_threads_short += used_threads(pod->request, pod->request->sm_peak_permille) > pod->threads;
 }
 
 /* ---- a pod on a node ---- */
@@ -268,9 +343,15 @@ static const struct unit *unit_of_pod(const struct pool *pool, const struct pod 
 
 static void mark_pod(struct replay *replay, struct node *node, struct pod *pod, bool in_use)
 {
-        struct pool *pool = &node->pools[pod->pool];
-        const struct unit *bound = unit_of_pod(pool, pod);
+        struct pool *pool;
+        const struct unit *bound;
 
+        if (pod->pool == CLAIM) {
+                mark_claim(replay, node, pod, in_use);
+                return;
+        }
+        pool = &node->pools[pod->pool];
+        bound = unit_of_pod(pool, pod);
         for (unsigned int i = 0; i < pod->replicas; i++) {
                 const struct device *device = map_find(&pool->resource->by_id, pod->ids[i]);
 
@@ -326,12 +407,21 @@ static size_t heap_take(struct replay *replay)
         }
 }
 
-/* The scheduler has sent the pod to the node: kubelet asks which devices it gets, and allocates them. */
-static void admit(struct replay *replay, size_t position, size_t to)
+static struct queue queue_like(const struct pod *pod)
+{
+        return (struct queue){.pool = pod->pool,
+                .replicas = pod->replicas,
+                .mib = pod->mib,
+                .threads = pod->threads,
+                .first = NONE,
+                .last = NONE};
+}
+
+/* kubelet asks which devices the pod gets, and allocates them. False: the node refuses it. */
+static bool allocate_ids(struct replay *replay, size_t position, struct node *node)
 {
         _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
         struct pod *pod = &replay->pods[position];
-        struct node *node = &replay->nodes[to];
         struct pool *pool = &node->pools[pod->pool];
         const char **ids = ARENA_ARRAY(&replay->arena, const char *, pod->replicas);
         const struct allocation *allocation;
@@ -343,9 +433,23 @@ static void admit(struct replay *replay, size_t position, size_t to)
                         (struct allocations_moment){.clock = replay->now}, pod->id, ALLOCATIONS_AFTER_KUBELET,
                         &allocation, &err) < 0) {
                 replay->result.n_refused++;
-                return;
+                return false;
         }
         pod->ids = ids;
+        return true;
+}
+
+/* The scheduler has sent the pod to the node. */
+static void admit(struct replay *replay, size_t position, size_t to)
+{
+        struct pod *pod = &replay->pods[position];
+        struct node *node = &replay->nodes[to];
+        const struct queue wish = queue_like(pod);
+
+        if (pod->pool == CLAIM)
+                pod->gpus = find_gpus(replay, node, &wish);
+        else if (!allocate_ids(replay, position, node))
+                return;
         pod->node = to;
         pod->next = node->first;
         node->first = position;
@@ -365,15 +469,19 @@ static void release(struct replay *replay, size_t position)
         _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
         struct pod *pod = &replay->pods[position];
         struct node *node = &replay->nodes[pod->node];
-        struct pool *pool = &node->pools[pod->pool];
         size_t *link = &node->first;
-        struct allocations_held *held = ARENA_ARRAY(&scratch, struct allocations_held, pool->used);
+        struct allocations_held *held;
+        struct pool *pool;
         size_t n_held = 0;
 
         mark_pod(replay, node, pod, false);
         while (*link != position)
                 link = &replay->pods[*link].next;
         *link = pod->next;
+        if (pod->pool == CLAIM)
+                return;
+        pool = &node->pools[pod->pool];
+        held = ARENA_ARRAY(&scratch, struct allocations_held, pool->used + 1);
         for (size_t i = node->first; i != NONE; i = replay->pods[i].next)
                 if (replay->pods[i].pool == pod->pool)
                         held[n_held++] = (struct allocations_held){.devices = replay->pods[i].ids,
@@ -384,22 +492,26 @@ static void release(struct replay *replay, size_t position)
 
 /* ---- the scheduler ---- */
 
-static bool has_room(const struct replay *replay, size_t node, size_t pool, unsigned int replicas)
+static bool has_room(const struct replay *replay, size_t node, const struct queue *wish)
 {
-        const struct pool *here = &replay->nodes[node].pools[pool];
+        const struct pool *here;
 
-        return here->advertised >= here->used + replicas;
+        if (wish->pool == CLAIM)
+                return find_gpus(replay, &replay->nodes[node], wish) != 0;
+        here = &replay->nodes[node].pools[wish->pool];
+        return here->advertised >= here->used + wish->replicas;
 }
 
 static size_t find_node(struct replay *replay, const struct pod *pod)
 {
         size_t first = replay->n_nodes > 1 ? replay_random(replay) % replay->n_nodes : 0;
+        const struct queue wish = queue_like(pod);
         size_t best = NONE;
 
         for (size_t i = 0; i < replay->n_nodes; i++) {
                 size_t node = (first + i) % replay->n_nodes;
 
-                if (has_room(replay, node, pod->pool, pod->replicas) &&
+                if (has_room(replay, node, &wish) &&
                         (best == NONE || replay->nodes[node].given < replay->nodes[best].given - 1e-9))
                         best = node;
         }
@@ -411,9 +523,10 @@ static struct queue *queue_of(struct replay *replay, const struct pod *pod)
         struct queue *queue = replay->queues;
 
         for (; queue < replay->queues + replay->n_queues; queue++)
-                if (queue->pool == pod->pool && queue->replicas == pod->replicas)
+                if (queue->pool == pod->pool && queue->replicas == pod->replicas && queue->mib == pod->mib &&
+                        queue->threads == pod->threads)
                         return queue;
-        *queue = (struct queue){.pool = pod->pool, .replicas = pod->replicas, .first = NONE, .last = NONE};
+        *queue = queue_like(pod);
         replay->n_queues++;
         return queue;
 }
@@ -448,7 +561,7 @@ static void refill(struct replay *replay, size_t node)
                 size_t position;
 
                 for (struct queue *queue = replay->queues; queue < replay->queues + replay->n_queues; queue++)
-                        if (queue->first != NONE && has_room(replay, node, queue->pool, queue->replicas) &&
+                        if (queue->first != NONE && has_room(replay, node, queue) &&
                                 (!best || queue->first < best->first))
                                 best = queue;
                 if (!best)
@@ -479,6 +592,10 @@ static void plan_pods(struct replay *replay, const struct trace *trace)
                 double least = 0;
 
                 *pod = (struct pod){.request = &trace->requests[i], .pool = NONE};
+                if (replay->claims) {
+                        plan_claim(replay, pod);
+                        continue;
+                }
                 for (size_t r = 0; r < replay->plan->n_resources; r++) {
                         const struct resource *resource = &replay->plan->resources[r];
                         unsigned int replicas = replay_replicas(resource, pod->request);
@@ -530,9 +647,11 @@ static void sum_up(struct replay *replay, int64_t seconds)
         result->stranded_percent = MAX(100 * replay->stranded_seconds / all, 0.0);
 }
 
-struct replay_result replay_run(const struct plan *plan, const struct trace *trace, unsigned int n_nodes, uint64_t seed)
+struct replay_result replay_run(const struct plan *plan, const struct replay_claims *claims, const struct trace *trace,
+        unsigned int n_nodes, uint64_t seed)
 {
-        struct replay replay = {.plan = plan, .n_nodes = n_nodes, .random = seed, .now = trace->requests[0].start};
+        struct replay replay = {
+                .plan = plan, .claims = claims, .n_nodes = n_nodes, .random = seed, .now = trace->requests[0].start};
         size_t next = 0;
         struct replay_result result;
 

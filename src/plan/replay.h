@@ -15,7 +15,10 @@
  *   - other shares: the fewest replicas with its memory and threads (granted ones; where those are not known, used
  *     ones), or with its part of a GPU; the number of replicas that it had counts where nothing else is known
  *
- * It knows no CPUs, no main memory, no affinity, no priorities, no failures and no DRA.
+ * Claims of DRA: the scheduler accounts MiB and threads of each GPU; shares go to the first GPU that has both, whole GPUs
+ * are taken from the other end (node/dra/layout.h). A request of unknown size claims what the defaults say.
+ *
+ * It knows no CPUs, no main memory, no affinity, no priorities, no failures, and no MIG devices that claims make.
  */
 #pragma once
 
@@ -43,12 +46,23 @@ struct replay_result {
         unsigned int largest;    /* the most replicas that one request needs */
 };
 
+/* What claims may have of each GPU, where DRA has all of them. */
+struct replay_claims {
+        uint64_t memory_mib; /* of one GPU, for shares; 0: only whole GPUs are offered */
+        uint64_t least_mib;  /* of a share */
+        uint64_t preset_mib; /* of a share that asks for none */
+        unsigned int preset_permille;
+};
+
 /* How many replicas of |resource| the request needs; 0: it does not fit. */
 unsigned int replay_replicas(const struct resource *resource, const struct trace_request *request);
 
-/* |n_nodes|: from 1 to REPLAY_MAX_NODES. |trace| is sorted: trace_end(). The same input has the same result. */
-struct replay_result replay_run(
-        const struct plan *plan, const struct trace *trace, unsigned int n_nodes, uint64_t seed);
+/*
+ * |n_nodes|: from 1 to REPLAY_MAX_NODES. |claims|: then the plan's resources do not count; NULL: DRA is off. |trace| is
+ * sorted: trace_end(). The same input has the same result.
+ */
+struct replay_result replay_run(const struct plan *plan, const struct replay_claims *claims, const struct trace *trace,
+        unsigned int n_nodes, uint64_t seed);
 
 /* Below 0: |a| is better: fewer lost or without memory, then less waiting, then fewer without threads, then fewer GPUs. */
 int replay_compare(const struct replay_result *a, const struct replay_result *b);

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "node/dra/layout.h"
 
 struct replaying {
         struct replay_view *view;
@@ -32,10 +33,34 @@ static int make_plan_of(
         return plan_build(ret, replaying->arena, config, replaying->inventory, ignore_warning, NULL, err);
 }
 
+/* What DRA would offer of the node's GPUs, as the API server gets it. */
+static struct replay_claims claims_of(const struct replaying *replaying, const struct config *config)
+{
+        const struct dra_options options = dra_options_from(config, replaying->inventory, replaying->arena);
+        const struct dra_layout *layout = dra_layout_build(replaying->arena, replaying->inventory, &options);
+        struct replay_claims claims = {0};
+
+        for (size_t i = 0; i < layout->n_devices; i++) {
+                const struct dra_device *device = &layout->devices[i];
+                const struct dra_capacity *memory = dra_device_capacity(device, DRA_CAPACITY_MEMORY);
+                const struct dra_capacity *threads = dra_device_capacity(device, DRA_CAPACITY_THREADS);
+
+                if (device->kind != DRA_DEVICE_SHARED || !memory || !threads || claims.memory_mib > 0)
+                        continue;
+                claims = (struct replay_claims){.memory_mib = memory->value >> 20,
+                        .least_mib = memory->min >> 20,
+                        .preset_mib = memory->preset >> 20,
+                        .preset_permille = (unsigned int)threads->preset * 10};
+        }
+        return claims;
+}
+
 static int replay_add(struct replaying *replaying, const char *name, const char *text, struct error *err)
 {
         struct replay_view *view = replaying->view;
         struct replay_candidate *candidate = &view->candidates[view->n_candidates];
+        struct replay_claims claims = {0};
+        bool has_claims;
         struct error why;
         struct plan *plan;
 
@@ -48,7 +73,10 @@ static int replay_add(struct replaying *replaying, const char *name, const char 
                 candidate->failure = arena_strdup(replaying->arena, why.text);
                 return 0;
         }
-        candidate->result = replay_run(plan, &view->requests, view->nodes, view->seed);
+        has_claims = plan->config->dra.enabled && plan->n_resources == 0;
+        if (has_claims)
+                claims = claims_of(replaying, plan->config);
+        candidate->result = replay_run(plan, has_claims ? &claims : NULL, &view->requests, view->nodes, view->seed);
         plan_done(plan);
         return 0;
 }
@@ -158,7 +186,8 @@ static int replay_generate(struct replaying *replaying, struct error *err)
 
         if (!*list)
                 return 0;
-        if (replay_add(replaying, "whole GPUs", "version: v1\n", err) < 0 || replay_add_divisions(replaying, err) < 0)
+        if (replay_add(replaying, "whole GPUs", "version: v1\n", err) < 0 || replay_add_divisions(replaying, err) < 0 ||
+                replay_add(replaying, "DRA", "version: v1\ndra:\n  enabled: true\n", err) < 0)
                 return -1;
         for (char *word = strtok_r(list, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
                 uint64_t replicas;

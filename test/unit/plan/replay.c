@@ -46,7 +46,7 @@ static struct replay_result play(struct world *world, unsigned int nodes, uint64
                 assert_ok(
                         plan_build(&node->plan, &node->arena, &node->config, &node->inventory, NULL, NULL, &node->err),
                         &node->err);
-        return replay_run(node->plan, &world->trace, nodes, seed);
+        return replay_run(node->plan, NULL, &world->trace, nodes, seed);
 }
 
 static void test_who_finds_no_gpu_waits_for_the_first_that_ends(void **state UNUSED)
@@ -182,6 +182,35 @@ static void test_nobody_is_lost_and_with_the_reserve_nobody_is_refused(void **st
         assert_true(refused > 10);
 }
 
+/* Two GPUs of which 20000 MiB can be shared. */
+static void test_claims_are_accounted_by_memory_and_threads(void **state UNUSED)
+{
+        const struct replay_claims claims = {
+                .memory_mib = 20000, .least_mib = 256, .preset_mib = 5000, .preset_permille = 100};
+        struct replay_result result;
+        struct world world;
+        struct node *node = &world.node;
+
+        set_up(&world, SHARING_NONE, 0);
+        assert_ok(plan_build(&node->plan, &node->arena, &node->config, &node->inventory, NULL, NULL, &node->err),
+                &node->err);
+        ask(&world, (struct trace_request){.start = 0, .duration = 100, .memory_mib = 12000, .threads_permille = 300});
+        ask(&world, (struct trace_request){.start = 1, .duration = 100, .memory_mib = 8000, .threads_permille = 700});
+        ask(&world, (struct trace_request){.start = 2, .duration = 98, .memory_mib = 300, .peak_mib = 301}); /* GPU 1 */
+        ask(&world, (struct trace_request){.start = 3, .duration = 10, .gpus = 1});           /* there, at 100 */
+        ask(&world, (struct trace_request){.start = 4, .duration = 10, .memory_mib = 20001}); /* never */
+        ask(&world, (struct trace_request){.start = 5, .duration = 10, .gpus = 3});           /* never */
+        result = replay_run(node->plan, &claims, &world.trace, 1, 1);
+        assert_int_equal(result.n_ran, 4);
+        assert_int_equal(result.n_unfit, 2);
+        assert_int_equal(result.n_refused, 0);
+        assert_int_equal(result.n_waited, 1);
+        assert_int_equal(result.wait_max, 97);
+        assert_int_equal(result.n_memory_short, 1);
+        assert_int_equal(result.gpus_peak, 2);
+        node_done(node);
+}
+
 static void test_the_best_loses_least_and_then_waits_least(void **state UNUSED)
 {
         const struct replay_result good = {.wait_mean = 5, .gpus_peak = 4};
@@ -203,6 +232,7 @@ int main(void)
                 cmocka_unit_test(test_memory_is_short_beyond_the_share_or_on_a_full_unit),
                 cmocka_unit_test(test_without_a_reserve_a_pod_is_refused_and_with_it_it_waits),
                 cmocka_unit_test(test_nobody_is_lost_and_with_the_reserve_nobody_is_refused),
+                cmocka_unit_test(test_claims_are_accounted_by_memory_and_threads),
                 cmocka_unit_test(test_the_best_loses_least_and_then_waits_least),
         };
 
