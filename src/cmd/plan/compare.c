@@ -226,13 +226,12 @@ static int replay_read_traces(struct replaying *replaying, struct error *err)
 static int replay_write(const struct replaying *replaying, size_t position, struct error *err)
 {
         const struct replay_candidate *candidate = &replaying->view->candidates[position];
-        bool is_given = strchr(candidate->name, '/') || strstr(candidate->text, "kind: ConfigMap");
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         _free_ char *path = xasprintf("%s/best-%zu.yaml", replaying->wish->folder, position + 1);
         char *copy = arena_strdup(replaying->arena, candidate->text);
         char *rest;
 
-        if (is_given && strstr(candidate->text, "ConfigMap"))
+        if (strstr(candidate->text, "kind: ConfigMap"))
                 return file_write(path, candidate->text, strlen(candidate->text), err);
         strbuf_printf(&text,
                 "# %s\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: warpshare\ndata:\n  config.yaml: |\n",
