@@ -323,7 +323,7 @@ static void judge(struct replay *replay, struct pool *pool, const struct pod *po
                 (is_shared && pool->busy[at] > 1000);
 }
 
-static void use_unit(struct pool *pool, const struct pod *pod, const struct unit *unit, bool adds)
+static void pool_use(struct pool *pool, const struct pod *pod, const struct unit *unit, bool adds)
 {
         size_t at = (size_t)(unit - pool->resource->units);
         unsigned int threads = used_threads(pod->request, pod->request->sm_mean_permille);
@@ -358,7 +358,7 @@ static void mark_pod(struct replay *replay, struct node *node, struct pod *pod, 
                 mark_device(replay, node, pod, device,
                         pod->request->gpus > 1 ? &pool->resource->units[device->unit] : bound, in_use);
         }
-        use_unit(pool, pod, bound, in_use);
+        pool_use(pool, pod, bound, in_use);
         if (in_use)
                 judge(replay, pool, pod, bound);
 }
@@ -464,7 +464,7 @@ static void forget(const char *id UNUSED, void *data UNUSED)
 {
 }
 
-static void release(struct replay *replay, size_t position)
+static void replay_end_pod(struct replay *replay, size_t position)
 {
         _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
         struct pod *pod = &replay->pods[position];
@@ -518,7 +518,7 @@ static size_t find_node(struct replay *replay, const struct pod *pod)
         return best;
 }
 
-static struct queue *queue_of(struct replay *replay, const struct pod *pod)
+static struct queue *replay_queue(struct replay *replay, const struct pod *pod)
 {
         struct queue *queue = replay->queues;
 
@@ -541,7 +541,7 @@ static void arrive(struct replay *replay, size_t position)
                 replay->result.n_unfit++;
                 return;
         }
-        queue = queue_of(replay, pod);
+        queue = replay_queue(replay, pod);
         node = queue->first == NONE ? find_node(replay, pod) : NONE;
         if (node != NONE) {
                 admit(replay, position, node);
@@ -671,7 +671,7 @@ struct replay_result replay_run(const struct plan *plan, const struct replay_cla
                         size_t ended = heap_take(&replay);
 
                         go_to(&replay, replay.pods[ended].ends);
-                        release(&replay, ended);
+                        replay_end_pod(&replay, ended);
                         refill(&replay, replay.pods[ended].node);
                 } else {
                         go_to(&replay, trace->requests[next].start);

@@ -179,6 +179,8 @@ static bool reader_cell(struct reader *reader, char **into, const char *limit, b
                         return false;
                 *(*into)++ = c ? c : '?';
         }
+        if (*into >= limit)
+                return false;
         *(*into)++ = '\0';
         *ret_last = reader->at >= reader->end || *reader->at == '\n';
         reader->next_line += *ret_last;
@@ -441,7 +443,7 @@ static int read_philly(struct trace *trace, const char *name, const char *text, 
 
 int trace_read(struct trace *trace, const char *name, const char *text, size_t size, struct error *err)
 {
-        size_t blanks = size ? strspn(text, " \t\r\n") : 0;
+        size_t blanks = 0;
         struct reader *reader;
         int rc;
 
@@ -452,6 +454,8 @@ int trace_read(struct trace *trace, const char *name, const char *text, size_t s
                 text += 3;
                 size -= 3;
         }
+        while (blanks < size && memchr(" \t\r\n", text[blanks], 4))
+                blanks++;
         if (blanks < size && text[blanks] == '[')
                 return read_philly(trace, name, text, size, err);
         reader = xcalloc(1, sizeof(*reader));

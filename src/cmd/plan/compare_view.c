@@ -116,7 +116,7 @@ static double figure_of(const struct replay_result *result, size_t which)
         }
 }
 
-static void put_escaped(struct strbuf *text, const char *word)
+static void draw_escaped(struct strbuf *text, const char *word)
 {
         for (; *word; word++)
                 switch (*word) {
@@ -137,7 +137,7 @@ static void draw_row(struct strbuf *text, const struct replay_candidate *candida
         size_t y = TOP + row * ROW;
 
         strbuf_printf(text, "<text x=\"12\" y=\"%zu\">", y + 14);
-        put_escaped(text, candidate->name);
+        draw_escaped(text, candidate->name);
         strbuf_puts(text, "</text>\n");
         for (size_t i = 0; i < ARRAY_SIZE(titles); i++) {
                 double value = figure_of(&candidate->result, i);
@@ -167,9 +167,9 @@ void replay_draw(struct strbuf *text, const struct replay_view *view)
                 "@media (prefers-color-scheme: dark) { text { fill: #e6edf3 } .page { fill: #0d1117 } .dim { fill: #9198a1 } }\n"
                 "</style>\n<rect class=\"page\" width=\"100%%\" height=\"100%%\"/>\n<text class=\"head\" x=\"12\" y=\"22\">",
                 (size_t)NAMES + ARRAY_SIZE(titles) * (BAR + GAP), TOP + (rows + 1) * ROW);
-        put_escaped(text, view->trace);
+        draw_escaped(text, view->trace);
         strbuf_printf(text, ": %zu requests, %u nodes with ", view->requests.n_requests, view->nodes);
-        put_escaped(text, view->hardware);
+        draw_escaped(text, view->hardware);
         strbuf_puts(text, "</text>\n");
         for (size_t i = 0; i < ARRAY_SIZE(titles); i++)
                 strbuf_printf(text, "<text class=\"head\" x=\"%zu\" y=\"46\">%s</text>\n", NAMES + i * (BAR + GAP),

@@ -120,6 +120,11 @@ static void test_what_is_no_trace_is_an_error(void **state UNUSED)
         assert_int_equal(trace_end(&trace, &err), -1);
         memset(wide, ',', 99999);
         assert_int_equal(trace_read(&trace, "t", wide, 99999, &err), -1);
+        for (size_t i = 4000; i < 4200; i++) { /* a cell as long as there is room, and empty ones behind it */
+                memset(wide, ',', 99999);
+                memset(wide, 'x', i);
+                assert_int_equal(trace_read(&trace, "t", wide, i + 70, &err), -1);
+        }
         memset(wide, '"', 99999);
         assert_int_equal(trace_read(&trace, "t", wide, 99999, &err), -1);
 }
