@@ -30,7 +30,7 @@ static unsigned int used_threads(const struct trace_request *request, unsigned i
         return measured ? measured : request->gpus ? 1000 : request->part_permille;
 }
 
-static bool is_known(const struct trace_request *request)
+static bool request_is_known(const struct trace_request *request)
 {
         return request->gpus || request->part_permille || needed_mib(request) || needed_threads(request);
 }
@@ -80,7 +80,7 @@ static unsigned int replicas_on(
 {
         unsigned int most = share_most(resource, unit);
 
-        if (!is_known(request))
+        if (!request_is_known(request))
                 return MAX(request->replicas, 1U) <= most ? MAX(request->replicas, 1U) : 0;
         if (unit->replicas > 1 && !is_sized(resource))
                 return 1;
@@ -502,7 +502,7 @@ static bool has_room(const struct replay *replay, size_t node, const struct queu
         return here->advertised >= here->used + wish->replicas;
 }
 
-static size_t find_node(struct replay *replay, const struct pod *pod)
+static size_t replay_find_node(struct replay *replay, const struct pod *pod)
 {
         size_t first = replay->n_nodes > 1 ? replay_random(replay) % replay->n_nodes : 0;
         const struct queue wish = queue_like(pod);
@@ -542,7 +542,7 @@ static void arrive(struct replay *replay, size_t position)
                 return;
         }
         queue = replay_queue(replay, pod);
-        node = queue->first == NONE ? find_node(replay, pod) : NONE;
+        node = queue->first == NONE ? replay_find_node(replay, pod) : NONE;
         if (node != NONE) {
                 admit(replay, position, node);
                 return;
