@@ -24,7 +24,7 @@ static unsigned int needed_threads(const struct trace_request *request)
         return request->threads_permille ? request->threads_permille : request->sm_peak_permille;
 }
 
-/* What it uses of a GPU's threads: what was measured, or else the part of a GPU that it asked for. */
+/* Its use of a GPU's threads: what was measured, or else the part of a GPU that it asked for. */
 static unsigned int used_threads(const struct trace_request *request, unsigned int measured)
 {
         return measured ? measured : request->gpus ? 1000 : request->part_permille;
@@ -48,7 +48,7 @@ static uint64_t share_limit_mib(const struct unit *unit, const struct share *sha
         return share->memory_mib ? share->memory_mib : unit->memory / MIB;
 }
 
-/* Of a whole GPU. */
+/* Threads of the share, in permille of a whole GPU. */
 static unsigned int share_threads(const struct unit *unit, const struct share *share)
 {
         unsigned int of = unit->mig && unit->gpu->multiprocessors
@@ -232,7 +232,7 @@ static void plan_claim(struct replay *replay, struct pod *pod)
                 pod->pool = CLAIM;
 }
 
-/* The GPUs that such a claim would get, as bits; 0: there is no room. */
+/* The GPUs that such a claim would get, as bits; 0: it has to wait. */
 static uint64_t find_gpus(const struct replay *replay, const struct node *node, const struct queue *wish)
 {
         size_t n_gpus = MIN(replay->plan->inventory->n_gpus, MAX_GPUS);
@@ -553,7 +553,7 @@ static void arrive(struct replay *replay, size_t position)
         replay->n_waiting++;
 }
 
-/* Only |node| has more room than before: whoever waits longest and finds room there goes there. */
+/* Only |node| has more room than before: the pod that waits longest and fits goes there. */
 static void refill(struct replay *replay, size_t node)
 {
         for (;;) {

@@ -1,17 +1,17 @@
 /*
- * What a configuration would have made of a trace: its requests go through the real choice of devices (plan/prefer.h)
+ * Replays a trace under a configuration: its requests go through the real choice of devices (plan/prefer.h)
  * and the real allocations with their reserve (plan/allocations.h), on nodes that are all alike. Pure.
  *
  * The scheduler only counts, as Kubernetes' does: a pod goes to the node of which the least is in use and that has as
  * many replicas left of those advertised; equal nodes are taken by chance, from |seed|. Where none has, the pod waits,
- * and whoever began to wait first gets what it can use. A pod that the node then refuses is lost: nobody creates it
+ * and the one that has waited longest gets what it can use. A pod that the node then refuses is lost: it is not created
  * again. What is advertised changes only where units fail, which none does here, so late reports of it change nothing.
  *
  * Which resource a pod asks for, and how many replicas of it: the resource of which what it needs is the least part of
  * a GPU.
  *
  *   - several GPUs: as many whole ones; shares of several GPUs are not considered
- *   - a unit that is not shared, time-slicing, MPS with provisioning uniform: 1, since more replicas are no larger share
+ *   - a unit that is not shared, time-slicing, MPS with provisioning uniform: 1, since more replicas add nothing
  *   - other shares: the fewest replicas with its memory and threads (granted ones; where those are not known, used
  *     ones), or with its part of a GPU; the number of replicas that it had counts where nothing else is known
  *
@@ -41,12 +41,12 @@ struct replay_result {
         size_t gpus;             /* of all nodes */
         size_t gpus_peak;        /* in use at once */
         double given_percent;    /* of all GPUs, over the time of the trace: in use */
-        double stranded_percent; /* free while somebody waited */
+        double stranded_percent; /* free while a pod waited */
         double reserved_percent; /* of all devices: not advertised */
         unsigned int largest;    /* the most replicas that one request needs */
 };
 
-/* What claims may have of each GPU, where DRA has all of them. */
+/* The part of each GPU that claims can have, where DRA has all GPUs. */
 struct replay_claims {
         uint64_t memory_mib; /* of one GPU, for shares; 0: only whole GPUs are offered */
         uint64_t least_mib;  /* of a share */

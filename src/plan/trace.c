@@ -154,7 +154,7 @@ struct reader {
         char text[TRACE_MAX_COLUMNS + TRACE_MAX_CELL]; /* the cells of one record, each with its end */
 };
 
-/* Reads a cell into |into|; false: there is no room for it. |*ret_last|: it is the last of its record. */
+/* Reads a cell into |into|; false: it is too long. |*ret_last|: it is the last of its record. */
 static bool reader_cell(struct reader *reader, char **into, const char *limit, bool *ret_last)
 {
         bool is_quoted = reader->at < reader->end && *reader->at == '"';
@@ -290,7 +290,7 @@ static bool reader_times(struct reader *reader, struct trace_request *request)
         return end < 0 || end >= runs || reader_refuse(reader, FIELD_END, "at or after its start");
 }
 
-/* What it asks for. |*ret_pods| 0: no GPU. */
+/* Reads its size. |*ret_pods| 0: it asks for none. */
 static bool reader_sizes(struct reader *reader, struct trace_request *request, unsigned int *ret_pods)
 {
         double number[FIELDS];
@@ -368,7 +368,7 @@ static bool philly_time(const json_t *object, const char *key, int64_t *ret)
         return text && trace_time(text, ret);
 }
 
-/* False: nobody knows when it ran. */
+/* False: the times are not known. */
 static bool philly_times(const json_t *job, struct trace_request *request)
 {
         const json_t *attempts = json_object_get(job, "attempts");

@@ -33,8 +33,8 @@ static int make_plan_of(
         return plan_build(ret, replaying->arena, config, replaying->inventory, ignore_warning, NULL, err);
 }
 
-/* What DRA would offer of the node's GPUs, as the API server gets it. */
-static struct replay_claims claims_of(const struct replaying *replaying, const struct config *config)
+/* Reads from the layout of DRA how much of a GPU claims can have. */
+static struct replay_claims compare_claims(const struct replaying *replaying, const struct config *config)
 {
         const struct dra_options options = dra_options_from(config, replaying->inventory, replaying->arena);
         const struct dra_layout *layout = dra_layout_build(replaying->arena, replaying->inventory, &options);
@@ -75,7 +75,7 @@ static int replay_add(struct replaying *replaying, const char *name, const char 
         }
         has_claims = plan->config->dra.enabled && plan->n_resources == 0;
         if (has_claims)
-                claims = claims_of(replaying, plan->config);
+                claims = compare_claims(replaying, plan->config);
         candidate->result = replay_run(plan, has_claims ? &claims : NULL, &view->requests, view->nodes, view->seed);
         plan_done(plan);
         return 0;
@@ -137,7 +137,7 @@ static unsigned int largest_request(const struct replaying *replaying, const cha
         return largest;
 }
 
-/* Which divisions there are is known only of a simulated node. */
+/* The divisions are known only for a simulated node. */
 static int replay_add_divisions(struct replaying *replaying, struct error *err)
 {
         const struct replay_wish *wish = replaying->wish;

@@ -18,7 +18,7 @@ static void add_seconds(struct columns *columns, double seconds)
                 columns_add(columns, "%.1f h", seconds / 3600);
 }
 
-static void add_row(struct columns *columns, const struct replay_candidate *candidate)
+static void compare_add_row(struct columns *columns, const struct replay_candidate *candidate)
 {
         const struct replay_result *result = &candidate->result;
 
@@ -53,7 +53,7 @@ void replay_print(struct strbuf *text, const struct replay_view *view, bool has_
         columns.keeps_idle = true;
         for (size_t i = 0; i < view->n_candidates; i++)
                 if (!view->candidates[i].failure)
-                        add_row(&columns, &view->candidates[i]);
+                        compare_add_row(&columns, &view->candidates[i]);
         columns_print(text, &columns, "", has_colours);
         columns_done(&columns);
         for (size_t i = 0; i < view->n_candidates; i++)
