@@ -282,6 +282,9 @@ int replay_compare_all(struct replay_view *view, const struct replay_wish *wish,
                         return -1;
         if (replay_generate(&replaying, err) < 0)
                 return -1;
+        if (view->n_candidates == 0)
+                return error_set(err, ERROR_INVALID,
+                        "nothing to compare: name a file with a configuration, or numbers of replicas by --candidates");
         qsort(view->candidates, view->n_candidates, sizeof(*view->candidates), compare_candidates);
         return replay_write_all(&replaying, err);
 }
