@@ -243,7 +243,8 @@ def test_the_examples_of_the_help_work(tmp_path):
     done = plan('--help')
     assert done.returncode == 0 and not done.stderr
     examples = re.findall(r'^  (echo .*|warpshare plan .*)$', done.stdout, re.M)
-    assert len(examples) == 4
+    assert len(examples) == 5
+    (tmp_path / 'pods.csv').write_text('start,end,replicas\n0,60,1\n')
     for example in examples:
         subprocess.run(['sh', '-ec', example.replace('warpshare plan', '"$WARPSHARE" plan --nvml-library "$SIMULATOR"')],
                        cwd=tmp_path, check=True, timeout=60, stdout=subprocess.DEVNULL,
@@ -269,7 +270,7 @@ def test_standard_input_is_named_in_what_is_wrong_with_it():
 
 
 @pytest.mark.parametrize('arguments, text', [
-    (('a.yaml', 'b.yaml'), "unexpected argument 'b.yaml'"),
+    (('a.yaml', 'b.yaml'), "'a.yaml' and 'b.yaml': only one file can be planned, without --replay"),
     (('a.yaml', '-f', 'b.yaml'), "'a.yaml' and 'b.yaml': only one file can be planned"),
     (('-f', 'b.yaml', '--config-file', 'c.yaml'), "'b.yaml' and 'c.yaml': only one file can be planned"),
     (('a.yaml', '--config-file', 'c.yaml'), "'a.yaml' and 'c.yaml': only one file can be planned"),
@@ -289,6 +290,8 @@ def test_standard_input_is_named_in_what_is_wrong_with_it():
     (('--memory', '0', '--sms', '46'), "memory: '0' is not a number of MiB from 1 to 16777216"),
     (('--memory', '24576', '--sms', '1025'), "sms: '1025' is not a number from 1 to 1024"),
     (('--replicas', 'two'), "replicas: 'two' is neither a number from 1 to 50000, nor half, nor all"),
+    (('--nodes', '2'), '--nodes needs --replay'),
+    (('--replay', 'x', '--nodes', '0'), "nodes: '0' is not a number from 1 to 10000"),
     (('--output', 'xml'), "output: 'xml' is not a known value, use table or json")])
 def test_a_wrong_word_has_status_2_and_is_named(arguments, text):
     done = plan(*arguments)

@@ -64,8 +64,9 @@ int simulator_set_node(const struct simulator_node *node, struct error *err)
         _free_ char *memory =
                 node->memory_mib ? xasprintf(", memory: %lluMiB", (unsigned long long)node->memory_mib) : xstrdup("");
         _free_ char *sms = node->sms ? xasprintf(", sms: %llu", (unsigned long long)node->sms) : xstrdup("");
-        _free_ char *text = xasprintf("driverVersion: \"%s\"\ngpus:\n- {model: %s, count: %u%s%s%s}\n",
-                node->driver_version, node->model, node->gpus, name, memory, sms);
+        _free_ char *mig = node->mig ? xasprintf(", mig: %s", node->mig) : xstrdup("");
+        _free_ char *text = xasprintf("driverVersion: \"%s\"\ngpus:\n- {model: %s, count: %u%s%s%s%s}\n",
+                node->driver_version, node->model, node->gpus, name, memory, sms, mig);
         _free_ char *path = NULL;
         int fd = memfd_create("scenario", MFD_CLOEXEC);
 

@@ -25,6 +25,7 @@ struct simulator_node {
         unsigned int gpus;
         uint64_t memory_mib; /* 0: the model's */
         uint64_t sms;        /* the same */
+        const char *mig;     /* as a scenario has it: "{enabled: true}"; NULL: off */
         const char *driver_version;
 };
 

@@ -13,6 +13,7 @@
 #include "cmd/cli/command.h"
 #include "cmd/commands.h"
 #include "cmd/demo/simulator.h"
+#include "cmd/plan/compare.h"
 #include "cmd/plan/view.h"
 #include "node/dra/layout.h"
 #include "node/config/version.h"
@@ -24,7 +25,24 @@
 #define UNNAMED_MODEL "L40S"
 #define UNNAMED_PRODUCT "GPU"
 
-enum { FILENAME, MODEL, MEMORY, SMS, GPUS, DRIVER, SCENARIO, KUBERNETES, REPLICAS, OUTPUT };
+enum {
+        FILENAME,
+        MODEL,
+        MEMORY,
+        SMS,
+        GPUS,
+        DRIVER,
+        SCENARIO,
+        KUBERNETES,
+        REPLICAS,
+        REPLAY,
+        NODES,
+        CANDIDATES,
+        SEED,
+        SVG,
+        WRITE_CONFIGS,
+        OUTPUT
+};
 
 static const struct option own[] = {
         [FILENAME] = COMMAND_TEXT("filename", "", "FILE",
@@ -51,6 +69,16 @@ static const struct option own[] = {
                 "of some cannot keep several forms of a GPU apart (docs/dra.md); without it, for one that can"),
         [REPLICAS] = COMMAND_TEXT("replicas", "1,2,half,all", "LIST",
                 "for how many replicas in one container the share is shown: numbers, half and all"),
+        [REPLAY] = COMMAND_WORDS("replay", "FILE",
+                "compare configurations by what they would have made of these recorded requests (docs/replay.md); then "
+                "several configurations may be arguments"),
+        [NODES] = COMMAND_TEXT("nodes", "1", "N", "with --replay: how many such nodes there are, 1 to 10000"),
+        [CANDIDATES] = COMMAND_TEXT("candidates", "2,4,8,10", "LIST",
+                "with --replay: numbers of replicas of the configurations that are generated; empty: none is"),
+        [SEED] = COMMAND_TEXT("seed", "1", "N", "with --replay: which of equal nodes is taken follows from it"),
+        [SVG] = COMMAND_TEXT("svg", "", "FILE", "with --replay: write a picture"),
+        [WRITE_CONFIGS] =
+                COMMAND_TEXT("write-configs", "", "FOLDER", "with --replay: write the best three there, as ConfigMaps"),
         [OUTPUT] = COMMAND_OUTPUT,
 };
 
@@ -69,6 +97,7 @@ static const char help[] =
         "  warpshare plan gpus.yaml --model A100-40GB --gpus 4\n"
         "  warpshare plan - --model H200 --driver 615.10 --replicas 3,7 < gpus.yaml\n"
         "  warpshare plan --dra --model H100-80GB\n"
+        "  warpshare plan --replay pods.csv --model A100-40GB --gpus 4 --nodes 10 gpus.yaml\n"
         "\n"
         "  RESERVED  memory for the driver and the MPS server, which no share includes\n"
         "  TIER      how shares are expected to be enforced: default, verified, partition or namespace;\n"
@@ -186,6 +215,10 @@ static int plan_check_values(const struct command_call *call, struct error *err)
         if (has_simulated_gpus(values) && *values[SCENARIO])
                 return error_set(err, ERROR_INVALID, "%s and --scenario: only one of them",
                         *values[MODEL] ? "--model" : "--memory, --sms");
+        if (!*values[REPLAY])
+                for (size_t i = NODES; i <= WRITE_CONFIGS; i++)
+                        if (plan_is_set(values, i))
+                                return error_set(err, ERROR_INVALID, "--%s needs --replay", own[i].flag);
         if (!has_simulated_gpus(values) && (plan_is_set(values, GPUS) || plan_is_set(values, DRIVER)))
                 return error_set(err, ERROR_INVALID, "--gpus and --driver are of a simulated node: they need --model");
         if ((*values[MODEL] && check_model(values[MODEL], err) < 0) || check_sizes(call, err) < 0 ||
@@ -198,6 +231,16 @@ static int plan_check_values(const struct command_call *call, struct error *err)
 }
 
 /* Makes this process use the simulated NVML, if requested. */
+static struct simulator_node simulated_node(const char *const *values)
+{
+        return (struct simulator_node){.model = *values[MODEL] ? values[MODEL] : UNNAMED_MODEL,
+                .name = *values[MODEL] ? NULL : UNNAMED_PRODUCT,
+                .gpus = (unsigned int)strtoul(values[GPUS], NULL, 10),
+                .memory_mib = strtoull(values[MEMORY], NULL, 10),
+                .sms = strtoull(values[SMS], NULL, 10),
+                .driver_version = values[DRIVER]};
+}
+
 static int simulate(struct option_set *set, const char *const *values, struct plan_view *view, struct arena *arena,
         struct error *err)
 {
@@ -213,12 +256,7 @@ static int simulate(struct option_set *set, const char *const *values, struct pl
                 *library = arena_strdup(arena, found);
         }
         if (has_simulated_gpus(values)) {
-                const struct simulator_node node = {.model = *values[MODEL] ? values[MODEL] : UNNAMED_MODEL,
-                        .name = *values[MODEL] ? NULL : UNNAMED_PRODUCT,
-                        .gpus = (unsigned int)strtoul(values[GPUS], NULL, 10),
-                        .memory_mib = strtoull(values[MEMORY], NULL, 10),
-                        .sms = strtoull(values[SMS], NULL, 10),
-                        .driver_version = values[DRIVER]};
+                const struct simulator_node node = simulated_node(values);
 
                 view->simulated = *values[MODEL] ? values[MODEL] : UNNAMED_PRODUCT;
                 return simulator_set_node(&node, err);
@@ -241,6 +279,9 @@ static int plan_choose_file(struct command_call *call, struct error *err)
         const char *file = plan_is_set(call->values, FILENAME) ? call->values[FILENAME] : NULL;
         const char *flag = set->sources[position] == OPTION_FLAG ? set->values[position] : NULL;
 
+        if (set->n_words > 1)
+                return error_set(err, ERROR_INVALID,
+                        "'%.100s' and '%.100s': only one file can be planned, without --replay", word, set->words[1]);
         if (!!word + !!file + !!flag > 1)
                 return error_set(err, ERROR_INVALID, "'%.100s' and '%.100s': only one file can be planned",
                         word ? word : file, flag ? flag : file);
@@ -316,12 +357,110 @@ static int plan_show(struct command_call *call, struct plan_view *view, struct e
         return 0;
 }
 
+/* ---- a trace ---- */
+
+/* The GPUs of the simulated node in MIG mode, with the devices that |mig| names. */
+static int read_divided(struct inventory **ret, const struct command_call *call, const struct config *config,
+        const char *mig, struct error *err)
+{
+        struct simulator_node node = simulated_node(call->values);
+
+        node.mig = mig;
+        return simulator_set_node(&node, err) < 0 ? -1 : node_read(ret, config, err);
+}
+
+/* As many devices of one profile as a GPU can have; profiles with other engines ("+me") are of no other size. */
+static int read_divisions(const struct command_call *call, const struct config *config, struct replay_wish *wish,
+        struct replay_division *divisions, struct arena *arena, struct error *err)
+{
+        _cleanup_(inventory_freep) struct inventory *divided = NULL;
+        const struct gpu *gpu;
+
+        wish->divisions = divisions;
+        if (read_divided(&divided, call, config, "{enabled: true}", err) < 0)
+                return -1;
+        gpu = &divided->gpus[0];
+        for (size_t i = 0; i < gpu->n_mig_instance_profiles && wish->n_divisions < REPLAY_MAX_DIVISIONS; i++) {
+                const struct mig_instance_profile *profile = &gpu->mig_instance_profiles[i];
+                struct replay_division *division = &divisions[wish->n_divisions];
+
+                if (strpbrk(profile->name, "+-") || profile->count == 0)
+                        continue;
+                *division = (struct replay_division){arena_strdup(arena, profile->name), profile->count, NULL};
+                if (read_divided(&division->inventory, call, config,
+                            arena_printf(arena, "{enabled: true, devices: [{profile: %s, count: %u}]}", profile->name,
+                                    profile->count),
+                            err) < 0)
+                        return -1;
+                wish->n_divisions++;
+        }
+        return 0;
+}
+
+static int plan_replay(struct command_call *call, struct error *err)
+{
+        const char *const *values = call->values;
+        struct arena *arena = &call->arena;
+        struct option_set *set = &call->set;
+        _cleanup_(inventory_freep) struct inventory *inventory = NULL;
+        struct plan_view simulated = {0};
+        struct replay_view *view = ARENA_NEW(arena, struct replay_view);
+        const char **configs = ARENA_ARRAY(arena, const char *, set->n_words + 1);
+        struct replay_wish wish = {.traces = values[REPLAY],
+                .configs = configs,
+                .replicas = values[CANDIDATES],
+                .folder = values[WRITE_CONFIGS],
+                .picture = values[SVG]};
+        const struct config_text empty = {"defaults", "version: v1\n", strlen("version: v1\n")};
+        const struct config *config;
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        struct replay_division divisions[REPLAY_MAX_DIVISIONS];
+        uint64_t nodes;
+        int rc = 0;
+
+        if (command_number(call, NODES, "", 1, REPLAY_MAX_NODES, &nodes, err) < 0 ||
+                command_number(call, SEED, "", 0, INT64_MAX, &view->seed, err) < 0)
+                return COMMAND_REFUSED;
+        view->nodes = (unsigned int)nodes;
+        for (size_t i = 0; i < set->n_words; i++)
+                configs[wish.n_configs++] = set->words[i];
+        if (plan_is_set(values, FILENAME))
+                configs[wish.n_configs++] = values[FILENAME];
+        if (simulate(set, values, &simulated, arena, err) < 0 ||
+                config_build_text(set, &empty, arena, &config, command_warn, NULL, err) < 0)
+                return -1;
+        if (node_read(&inventory, config, err) < 0)
+                return simulated.simulated ? -1 : error_prefix(err, "this node (--model plans for a simulated one)");
+        if (inventory->n_gpus == 0)
+                return error_set(err, ERROR_NOT_FOUND, "this node has no GPU; --model plans for a simulated one");
+        view->hardware = arena_printf(arena, "%zu %s", inventory->n_gpus, inventory->gpus[0].name);
+        if (has_simulated_gpus(values) && inventory->gpus[0].mig_capable)
+                rc = read_divisions(call, config, &wish, divisions, arena, err);
+        if (rc == 0)
+                rc = replay_compare_all(view, &wish, set, arena, inventory, err);
+        for (size_t i = 0; i < wish.n_divisions; i++)
+                inventory_free(divisions[i].inventory);
+        if (rc < 0) {
+                trace_done(&view->requests);
+                return -1;
+        }
+        if (strcmp(values[OUTPUT], "json") == 0)
+                command_print_json(replay_json(view), JSON_INDENT(2));
+        else
+                replay_print(&text, view, command_wants_colours());
+        fputs(text.data, stdout);
+        trace_done(&view->requests);
+        return 0;
+}
+
 static int plan_run(struct command_call *call, struct error *err)
 {
         struct plan_view view = {0};
         int rc;
 
         call->set.is_read_only = true;
+        if (*call->values[REPLAY])
+                return plan_check_values(call, err) < 0 ? COMMAND_REFUSED : plan_replay(call, err);
         if (plan_check_values(call, err) < 0 || plan_choose_file(call, err) < 0 ||
                 plan_counts_read(&view, call->values[REPLICAS], err) < 0)
                 return COMMAND_REFUSED;
@@ -339,7 +478,7 @@ const struct command command_plan = {
         .is_apart = true,
         COMMAND_OWN(own),
         .program = "warpshare plan",
-        .most_words = 1,
+        .most_words = 16,
         .help = help,
         .more_help = more_help,
         .lists_own_only = true,
