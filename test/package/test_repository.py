@@ -3,6 +3,7 @@
 import glob
 import os
 import re
+import subprocess
 
 import pytest
 import yaml
@@ -60,3 +61,9 @@ def test_each_role_that_a_page_names_is_one_of_the_maintainers():
 def test_the_paths_of_the_owners_are_there():
     for path in re.findall(r'^# (/\S+)', read('.github/CODEOWNERS'), re.MULTILINE):
         assert os.path.exists(SOURCE + path), path
+
+
+def test_the_page_of_the_parts_of_others_is_what_the_list_of_packages_makes():
+    made = subprocess.run([os.path.join(SOURCE, 'deploy/container/sbom'), '--third-party'], capture_output=True, text=True, timeout=60, check=True)
+    assert read('THIRD-PARTY.md') == made.stdout, 'run: deploy/container/sbom --third-party >THIRD-PARTY.md'
+    assert '\n| libuv1-dev | MIT |' in made.stdout
