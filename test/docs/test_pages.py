@@ -18,7 +18,7 @@ from simulated import SimulatedNode
 
 DEADLINE = 300  # of a command; they take milliseconds, and much longer under a sanitizer
 PATHS = sorted(glob.glob(os.path.join(SOURCE, 'docs/*.md'))) + [os.path.join(SOURCE, 'README.md')]
-MORE = [os.path.join(SOURCE, name) for name in ('HACKING.md', 'CHANGELOG.md')] + \
+MORE = sorted(set(glob.glob(os.path.join(SOURCE, '*.md'))) - set(PATHS)) + glob.glob(os.path.join(SOURCE, '.github/*.md')) + \
     glob.glob(os.path.join(SOURCE, 'docs/decisions/*.md'))
 FOLDER = os.path.dirname(os.environ['WARPSHARE'])
 

@@ -156,6 +156,16 @@ def test_everything_inside_has_its_licence_and_its_line_in_the_bill_of_materials
     assert {link['relatedSpdxElement'] for link in document['relationships']} == identifiers
 
 
+def test_the_notices_name_each_part_with_its_version_and_licence():
+    folder = pathlib.Path(ROOTFS, 'usr/share/doc/warpshare')
+    text = (folder / 'THIRD-PARTY').read_text(encoding='utf-8')
+    parts = json.loads((folder / 'sbom.spdx.json').read_text(encoding='utf-8'))['packages']
+    assert len(parts) > 10
+    for part in parts:
+        if part['name'] != 'warpshare':
+            assert f"\n{part['name']} {part['versionInfo']}\n  licence: {part['licenseDeclared']}\n" in text
+
+
 def test_the_texts_that_licences_point_to_are_inside():
     pointed = set()
     for path in pathlib.Path(ROOTFS, 'usr/share/doc').glob('*/copyright'):

@@ -61,6 +61,32 @@ def test_its_panels_have_places_and_numbers_of_their_own(name):
         assert panel['type'] == 'row' or panel['datasource']['uid'] == '${datasource}'
 
 
+def without_datasources(dashboard):
+    """What both forms have in common."""
+    kept = {key: value for key, value in dashboard.items() if not key.startswith('__')}
+    kept['templating'] = {'list': [one for one in kept['templating']['list'] if one['type'] != 'datasource']}
+    return json.dumps(kept, sort_keys=True).replace('${DS_PROMETHEUS}', '${datasource}')
+
+
+@pytest.mark.parametrize('name', ABOUT)
+def test_the_form_for_an_import_asks_for_the_prometheus_and_is_the_same_otherwise(name, tmp_path):
+    subprocess.run([f'{SOURCE}/tools/dashboards', '--export', tmp_path], check=True, timeout=60)
+    text = (tmp_path / f'{name}.json').read_text(encoding='utf-8')
+    made = json.loads(text)
+    asked, = made['__inputs']
+    # Each question of the import is used, and nothing is left that only a page with a choice of its own would know.
+    assert asked['pluginId'] == 'prometheus' and asked['type'] == 'datasource'
+    assert set(re.findall(r'"uid": "\$\{(\w+)\}"', text)) == {asked['name']}
+    used = {panel['type'] for panel in made['panels']} - {'row'}
+    assert {one['id'] for one in made['__requires']} == {'grafana', 'prometheus', *used}
+    assert without_datasources(made) == without_datasources(json.loads(read(f'{FILES}/dashboards/{name}.json')))
+
+
+def test_the_form_for_an_import_is_never_written_into_the_chart():
+    done = subprocess.run([f'{SOURCE}/tools/dashboards', '--export'], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1 and '--export needs a folder' in done.stderr
+
+
 @pytest.mark.parametrize('name, panel', PANELS, ids=IDS)
 def test_a_panel_asks_for_metrics_and_labels_that_the_manual_has(name, panel):
     for query in queries(panel):

@@ -13,6 +13,8 @@ READY = {
     'CHANGELOG.md': '# Changes\n\n## 1.2.3 (2026-12-24)\n\n- All.\n\n## 1.2.2 (2026-12-01)\n',
     'docs/upgrade.md': '# Upgrade\n\n## To 1.2.3\n\nNothing.\n',
     'README.md': '**Status: 1.2.3.**\n',
+    'LICENSE': 'Free.\n',
+    'deploy/monitoring/dashboards.yaml': '{}\n',
     'HACKING.md': '## Unstable tests\n\nNone is known.\n\n## Commands\n',
 }
 
@@ -21,7 +23,7 @@ class Project:
     def __init__(self, folder):
         self.folder = folder
         (folder / 'tools').mkdir()
-        for name in ('release-check', 'dist'):
+        for name in ('release-check', 'dist', 'dashboards'):
             shutil.copy(SOURCE / 'tools' / name, folder / 'tools' / name)
         for name, text in READY.items():
             self.write(name, text)
