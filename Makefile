@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # One word a task; Meson does the work. `make help` lists them.
 
 BUILD := build

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What kubelet would see of the agent, measured from outside: a node is started, one thing measured, the node stopped.
  * bench/run repeats it and knows the budgets.

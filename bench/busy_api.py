@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The stand-in API server of the tests for a thousand nodes: one thread, and a change wakes the watches that it is for and no others.
 
     async with BusyApi(folder) as api:

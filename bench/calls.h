@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What a plugin's calls take, seen from outside: one after the other on one connection, as kubelet makes them.
  * Microseconds from the call to the end of the answer.

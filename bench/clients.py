@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a node full of MPS clients costs: so many simulated GPUs, 48 shares each, and in each share a program that runs.
 
 usage: bench/clients.py BUILD [--gpus N] [--shares N] [--seconds N]      (BUILD: the folder of a build)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the dashboard takes of time and memory for a cluster of 500 nodes with 8 GPUs and 20 shares each, and when a browser shows it.
 
 usage: bench/dashboard.py PROGRAM [--nodes=N] [--few]    (PROGRAM: a built `warpshare`; --few: each once, to try whether the benchmark itself works)

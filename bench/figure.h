@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * One measured figure of one run, as a line that bench/run reads: name, unit, median, 99th percentile, least, most and
  * number of samples, separated by tabs. It knows no budget: bench/run compares, over several runs.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the agent of the image takes of a node's memory, alone in its container: proportional set size, and what of it is in no file.
 
 Started by `tools/check-image --bench`, which builds the image and says where it is. 8 simulated GPUs with 48 replicas each by

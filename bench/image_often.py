@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes anew the lists of what the agent of the image runs: src/cmd/often and deploy/container/often, by which its functions are placed.
 
 Started by `tools/check-image --often`, which builds the image and says where it is. It takes four minutes and valgrind (Debian: valgrind): an

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The node that is measured on: sim/node.h with as many GPUs and replicas as wanted, and the times at which things
  * happened.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a cluster's API server hears of so many nodes: at work, and when it comes back after a restart.
 
 usage: bench/nodes.py PROGRAM LIBRARY [--nodes N] [--calm SECONDS] [--outage SECONDS] [--after SECONDS] [--most N] [--curve FILE]

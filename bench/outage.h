@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * For how long kubelet has no device while the agent of a node is replaced or killed.
  */

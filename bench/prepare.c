@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The time from kubelet's request to its answer when it asks for 50 claims at once, and that of one alone: Prepare with
  * the record and the CDI files where they are on a node: on disk, and in memory as /run is. API server, ledger and MPS

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What the kernel says about a process and the children that it has now, its workers: their memory and how often they
  * woke up. From proc(5).

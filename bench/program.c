@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A program that makes a file and goes on running, as one that discovers GPUs does: how long until the file is there,
  * what that took of the processor, and what memory it has a moment later. bench/peers compares such programs. A link

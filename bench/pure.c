@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The time of pure functions: the choice behind GetPreferredAllocation, and what grows with the number of devices.
  * With arguments it takes one step once, for callgrind.

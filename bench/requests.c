@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "bench/requests.h"
 
 #include <deviceplugin.pb-c.h>

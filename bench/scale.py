@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What grows with devices, with GPUs full of MPS clients, with nodes, and with a cluster on the dashboard: rows for bench/run, and pictures of them.
 
 A series is measured at several sizes. An exponent above 1, over all of them, is worse than linear.

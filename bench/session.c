@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * One request through the whole of the agent's own code, without a socket: HTTP/2, gRPC, decoding, the policy,
  * encoding. Only what the server does is inside serve(), which does not get inlined: callgrind collects there, and the

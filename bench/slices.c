@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The time that ResourceSlices take to make: 16 GPUs, each in all forms and with all of its places for MIG, from the
  * inventory to JSON text. usage: bench-slices

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A made-up plan, for measuring what is pure: so many GPUs of one model with so many replicas each, and every id it
  * has.

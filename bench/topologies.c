@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The time of the choice among whole GPUs: every size, on machines as they are sold, with all of their GPUs available.
  * usage: bench-topologies

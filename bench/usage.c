@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What accounting costs without a driver: a reading added up, and the whole page of the agent's metrics, for 8 GPUs
  * with 48 shares each. bench/run knows the budgets.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What setup.sh and verify-mps-setup.sh both ask a cluster; they set $namespace. Read by them, not run.
 # shellcheck shell=bash disable=SC2154
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 #
 # Shares the GPUs of a node, or of all GPU nodes, by MPS, and takes it back. Needs kubectl and nothing else; safe to repeat.
 set -euo pipefail

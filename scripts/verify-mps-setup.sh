@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 #
 # Says whether GPUs are shared by MPS as they were set up to be. Needs kubectl; changes nothing.
 set -uo pipefail

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
 # apt beside the system's: fetches packages and sources of Debian into a folder of our own, from the mirrors and with the keys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs suites of Meson's in a folder that is built, and what failed three times more, alone. For tools/check."""
 import json
 import os

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The plugin as an old grpc-go sees it: Debian's 1.33 sends the path of the socket as :authority, as kubelets before 1.26
 // do, dials as kubelet does, and marshals by reflection (kubelet's generated code is faster, so a kubelet sees less than
 // this). One call after the other on one connection.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An OCI archive: read, for those who say something of an image; and written, for it and for what is said of it."""
 import hashlib
 import io

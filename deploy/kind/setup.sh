@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 #
 # A Kubernetes cluster in containers of this machine (kind), with Warpshare in it, on real or on simulated GPUs.
 set -euo pipefail

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The search of tools/site: |sections| are [page, its title, anchor, heading, text] of each part of the manual. */
 'use strict';
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A clock that somebody sets, and time that passes faster: preloaded into a program, for the programs that it starts,
  * too.

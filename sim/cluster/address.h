@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The resources that the stand-in has, and what a path means:
  *

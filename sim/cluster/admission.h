@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What an API server refuses, as far as the stand-in knows it. Pure. The rules are those of Kubernetes 1.36 for the
  * metadata of every object, and for the namespace of an event; of spec and status nothing is looked at.

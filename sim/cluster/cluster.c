@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * HTTP/1.1 as our own clients use it: requests with Content-Length, one after the other on a connection. The answer to
  * a watch is sent in chunks and does not end.

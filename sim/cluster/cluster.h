@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A stand-in for a cluster's API server and its scheduler, as far as a node with DRA needs them, for the demonstration.
  * It serves HTTP without TLS on 127.0.0.1, every client may do everything, and objects are stored as they are written,

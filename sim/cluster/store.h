@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The objects of the stand-in, and requests for them: a request in, an answer out. It knows no connections. */
 #pragma once
 

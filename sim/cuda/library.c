@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A simulated libcuda.so.1 with one GPU, for programs that use the part of CUDA in gpu/cuda/abi.h. The file that
  * WARPSHARE_CUDA_SIM names describes the GPU (sim/cuda/scenario.h); without that file cuInit finds no device.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The GPU of a simulated libcuda.so.1, as a YAML file describes it; all keys are optional.
  *

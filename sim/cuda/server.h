@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The simulated CUDA as a client of the simulated MPS programs (sim/mps): which limits the server grants, and which
  * errors it reports.

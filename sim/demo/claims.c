@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Shares by DRA: the cluster's scheduler allocates claims, kubelet calls the driver to prepare them, and a program in
  * each container reports its limits.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The demonstration: everything on simulated GPUs, step by step. Every figure that it shows comes from kubelet, from a
  * container's options or from an MPS daemon. If a figure is not the expected one, the demonstration says so and fails.

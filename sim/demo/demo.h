@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The parts of the demonstration: the simulated node (node.c), what it shows and compares with the expected figures
  * (show.c, several.c, use.c, claims.c, mig.c), and the sequence (demo.c, step.c). Each step fits on a terminal of 24

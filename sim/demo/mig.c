@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * MIG by label: what a configuration changes is drawn by `warpshare mig plan`, the node's label makes the agent change
  * it, and what the node offers follows. A pod that holds a MIG device that stays does not notice.

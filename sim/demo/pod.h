@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A pod of the demonstration: kubelet admits and starts it, the container runtime makes its container, and a program in
  * it can connect to the MPS daemon to get its limits. All figures about a pod come from these three.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Programs that the demonstration starts: commands of warpshare, whose output it shows, and programs in the containers
  * of its pods, which hold memory of a GPU until they are ended.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Containers whose limits are known only when they start: one with shares of two GPUs, and those that declare what they
  * need.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Steps of the demonstration, one screen each: on a terminal the next one waits until Enter, or for some time. */
 #include <poll.h>
 #include <stdio.h>

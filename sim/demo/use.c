@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What the pods with unequal shares have, and use: `warpshare probe` in one of them, and `warpshare top` of the node,
  * from the agent's own page of it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What NVML reports about the GPU models that a scenario can name: constants of the hardware, in one table.
  *

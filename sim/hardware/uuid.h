@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* UUIDs of simulated hardware: always the same for the same seed, in the driver's form. */
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Admission of a pod of one container. For each resource: choose candidates, call GetPreferredAllocation, call
  * Allocate, record the devices. A struct admission lives from kubelet_run() until the container starts or the pod is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A stand-in for kubelet's part in dynamic resource allocation, for the demonstration. It finds the sockets of drivers
  * in the registry, calls GetInfo of each, then NotifyRegistrationStatus, watches the health of its devices, and calls

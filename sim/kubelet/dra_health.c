@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sim/kubelet/dra_health.h"
 
 #include <string.h>

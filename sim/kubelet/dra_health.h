@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What a DRA driver says of the health of its devices, as kubelet hears it: NodeWatchResources is called whether the
  * driver has announced it or not, and again RETRY_MS after it has ended. What was said counts until the call ends, and

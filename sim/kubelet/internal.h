@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What the parts of the stand-in share; private to this folder. */
 #pragma once
 

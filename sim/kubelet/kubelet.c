@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Connections (struct peer) and resources (struct endpoint) are separate, as in kubelet: an endpoint names the peer
  * that was registered last, while older peers may still deliver lists. Admission is in admit.c, the start of a

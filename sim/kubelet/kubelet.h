@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A stand-in for kubelet's device manager, for the demonstration, the benchmarks and the stress tests: it serves
  * Registration, connects to the plugins that register, follows ListAndWatch, counts capacity and allocatable, and runs

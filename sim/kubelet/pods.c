@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Pods, and v1.PodResourcesLister/List: which devices each pod holds. A pod has one container, and no NUMA node is
  * listed.

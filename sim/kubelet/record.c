@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * kubelet's checkpoint: its own record of which container holds which devices, in kubelet's format. Here it is written
  * after each Allocate, and without the healthy ids of each resource. kubelet's checksum is over a dump of its Go

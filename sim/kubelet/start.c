@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The start of a container: PreStartContainer is called for each resource whose plugin asked for that, with the ids
  * that the container has, and the Allocate answers of all its resources are joined.

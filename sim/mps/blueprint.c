@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Servers and namespaces that interface 3 (r615) describes, each with a folder and a socket below the pipe directory.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The messages of the simulated MPS programs: texts of at most CHANNEL_MAX bytes over AF_UNIX SOCK_SEQPACKET, one text
  * in each packet. The types of the sockets are those of NVIDIA's programs; the messages are ours, because NVIDIA's

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * warpshare-mps-sim-client: what MPS sees of a CUDA program. It connects, allocates memory, prints what it got, one
  * line for each event, and runs until a signal, an order on standard input or an error ends it.

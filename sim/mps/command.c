@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The control interface of releases up to r610: an answer for each line. The texts are those of 535.309.01 and
  * 550.163.01.

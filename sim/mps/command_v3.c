@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The control interface of r615: "<module> <verb> [name] [--option=value …]". The lists have the columns that NVIDIA's
  * manual names; the layout of the tables and the texts of the errors are ours, because nobody has recorded those of an

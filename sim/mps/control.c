@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * nvidia-cuda-mps-control, simulated: the daemon with -d or -f, else its front end. With an option that the version
  * does not know it is a front end, too, as NVIDIA's program is.

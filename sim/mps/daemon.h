@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The simulated control daemon: what its parts share. daemon.c has the loop and the connections, daemon_open.c the
  * files, instance.c the server processes, partition.c the static partitions, blueprint.c the servers and namespaces of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The start of a control daemon: its directories and files, the lock, the sockets, the logs. */
 #include "sim/mps/daemon.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* nvidia-cuda-mps-control without options: lines from standard input to the daemon, its answers to standard output. */
 #include "sim/mps/daemon.h"
 

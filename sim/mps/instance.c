@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The server processes of one daemon: with interface 2 at most one serves, for one user; with interface 3 one for each
  * name.

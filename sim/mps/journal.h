@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Lines in the form of the MPS programs' logs: "[2026-11-21 22:19:56.234 Control  7699] NEW UI", local time.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Limits as the control daemon keeps and prints them. The grammar was tried on 535.309.01 and 550.163.01. A percentage
  * is what strtod reads, above 0 and at most 100. Memory is the integer at the beginning: gigabytes if a G follows at

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Static SM partitions (r590): whole chunks of a GPU, given out in order, and free again once the partition is removed.
  * How many there are depends on the GPU itself: recorded is that a GPU of 132 SMs has 15 chunks of 8, one fewer than

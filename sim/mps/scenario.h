@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What the simulated MPS programs are to do. It is read from the file that WARPSHARE_MPS_SIM names, lines "key: value",
  * then from "<pipe directory>.sim" if there is one. A program reads it again each time it needs it, so an edit is in

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The shared memory of a server and its clients. NVIDIA's programs share segments below /dev/shm. The simulated ones
  * only check whether they could: both must have the same tmpfs there, with room in it. They leave no file behind.

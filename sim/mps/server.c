@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * nvidia-cuda-mps-server, simulated. The control daemon starts it, sends it the defaults, and hands it the sockets of
  * clients.

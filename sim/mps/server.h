@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The simulated nvidia-cuda-mps-server: what its parts share. server.c talks to the control daemon, server_client.c to
  * the clients, server_answer.c answers what the control daemon asks about them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Answers to the control daemon: the server's part of each command that is about a server. */
 #include "sim/mps/server.h"
 

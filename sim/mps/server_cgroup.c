@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * How much memory all clients of one cgroup may have together: the simulated NVML keeps the limits in files in the
  * folders of cgroups (sim/nvml/memory_limits.c). As with the driver, the limit of the nearest folder that has one

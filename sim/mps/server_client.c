@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Which clients may connect, what each gets, and what happens to all when one causes a fault. */
 #include "sim/mps/server.h"
 

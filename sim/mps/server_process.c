@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * One file for each process on each GPU, in the folder that the scenario of this simulator and that of the simulated
  * NVML both name.

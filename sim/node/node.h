@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A simulated node, for the demonstration and the benchmarks. It has a folder with a scenario of GPUs, a configuration
  * and kubelet's directory. The kubelet stand-in runs in this process; the agent, the real program, is a child; on

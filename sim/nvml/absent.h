@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The other functions that libnvidia-ml of driver 535 exports: programs find the symbol, and each call returns
  * NOT_SUPPORTED.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Every NVML function that is simulated: one table, from which the prototypes are made and the names that a scenario
  * may use. The other functions of the real library return NOT_SUPPORTED (absent.h).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Compute modes. Where a scenario names a `computeModeDirectory`, there is a file for each GPU or MIG device whose mode
  * was set: the mode, and what the scenario said of it then. So a mode outlives the process that set it, and every

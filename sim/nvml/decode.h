@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Typed values from a YAML tree, strictly: each function reads one member of an object. It leaves the default if the
  * member is missing, and fails with line, path and value if the member is wrong. It knows no key of the scenario.

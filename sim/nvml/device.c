@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The identity of a device: names, addresses, modes. */
 #include "sim/nvml/calls.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The private interface that nvidia-smi uses: a table of functions that NVIDIA does not document, found by a GUID.
  *

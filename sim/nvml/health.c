@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ECC, remapped rows, retired pages, field values. */
 #include "sim/nvml/calls.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* MIG: the mode, MIG devices, and the instances that exist. */
 #include "sim/nvml/calls.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * How every exported function begins and ends: it takes the lock, checks the reference count of nvmlInit, reads the
  * scenario again if it changed, applies the scenario's faults, and looks up a handle before it uses it.

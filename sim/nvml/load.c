@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Memory, utilisation, temperature, power, clocks. */
 #include "sim/nvml/calls.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Memory limits of cgroups: one file for each GPU in the folder of the cgroup. So a limit ends with its folder,
  * outlives the process that set it, and every simulated program sees it, as it is with a kernel. sim/mps enforces the

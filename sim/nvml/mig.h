@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Where MIG instances are placed on a GPU: the rules, pure. It knows profiles, but no handles and no scenario.
  *

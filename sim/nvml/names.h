@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The names of all functions that the library exports, for scenarios that make one of them fail.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The processes on a device. */
 #include "sim/nvml/calls.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* MIG: which instances can be created, creating them, and destroying them. */
 #include "sim/nvml/calls.h"
 

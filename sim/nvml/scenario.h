@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A scenario: which GPUs there are and what happens to them, read from YAML, strictly. It is immutable except for the
  * counters of its faults. docs/simulator.md is the manual of the file. It knows nothing of NVML calls or handles.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sim/nvml/scenario_parts.h"
 
 #include <assert.h>

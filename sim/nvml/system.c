@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The library itself, the system, and how devices are found. */
 #include "sim/nvml/calls.h"
 

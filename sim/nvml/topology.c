@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Where GPUs are: NUMA, PCIe, NVLink, fabric. */
 #include "sim/nvml/calls.h"
 

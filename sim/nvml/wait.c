@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Event sets, and waiting for the next event of the scenario. */
 #include "sim/nvml/calls.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The simulated machine as it is now: a scenario, and what programs have changed since (compute modes, MIG instances).
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The MIG geometry that several processes of one simulated node share: where a scenario names a `geometryFile`,
  * programs write their changes there, and every call of every program reads it. It has an entry for each GPU that can

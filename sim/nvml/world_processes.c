@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Processes from files: where a scenario names a `processDirectory`, each file in it is one process on one device, a
  * line "<UUID of GPU or MIG device> <pid> <bytes> <type>". The simulated MPS server writes such files for itself and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A stand-in for containerd and CRI-O: it makes a container from kubelet's options, as far as a device plugin can see.
  *

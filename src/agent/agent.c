@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * warpshare agent: it reads GPUs by NVML and offers them to kubelet. Here the modules begin and end (agent.h). SIGHUP
  * and a changed file load the configuration again; SIGTERM and others stop the agent.

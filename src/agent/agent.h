@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The agent as a process, from the parsed command line to the exit status, and its modules. agent.c begins and ends all
  * of them, with the loop's thread; the agent's own objects stand in files of their own:

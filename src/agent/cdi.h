@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Looks after the CDI specifications while this agent serves: each container that starts, also one that is started
  * again, needs them, and other programs write to their folder. The folder is watched; every Prepare of a claim checks

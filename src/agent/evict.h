@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Evicts pods by the API server's eviction, which respects PodDisruptionBudgets and gives a pod its grace period. An
  * eviction is about the pod with that UID: a new pod of the same name is not evicted. Each pod is asked for again after

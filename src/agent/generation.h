@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A generation: the configuration, the inventory and the plan that belong together. Once built it is immutable, except
  * for how much of the plan is served already (plan/rollout.h). The agent keeps the one in force and the previous one,

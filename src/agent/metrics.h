@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The agent's page for Prometheus: what it advertises, which containers hold it, and whether they stay within their
  * limits. Pure: values in, text out. docs/metrics.md explains each metric.

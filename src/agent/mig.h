@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The MIG manager in the agent: brings the GPUs to the MIG configuration that the node's label names (mig/manager.h),
  * without a restart of anything, and without taking a GPU from a container.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The pages /metrics, /node and /healthz, and the port that serves them, which is opened again until that succeeds.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The plan in force. The monitor's inventory and the configuration make a generation, whose plan goes to the ledger,
  * the plugins, DRA, the MIG manager, the node's reports and its labels. If a generation cannot be built, the one in

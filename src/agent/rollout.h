@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The agent's part in a change of the plan while pods run. It passes what was promised and what containers hold to
  * plan/rollout.h, which decides which part of the new plan can be served now. It records and reports the result, and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The duties of the one agent of a node that serves: the agent that has the lock on kubelet's folder
  * (node/kubelet/plugins.h). Other agents read the GPUs and plan, too, so that they can take over at once.

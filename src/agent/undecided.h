@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * GPUs whose MIG geometry is undecided: those that support MIG, from the moment the agent first sees them until it
  * knows the node's label and has made a plan of it (agent/mig.h). A node that boots with the label, or that an

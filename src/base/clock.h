@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Time: its two clocks, and how long to wait before the next attempt.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * An error: its kind, for the program, and a text that says what happened, for people. Whether it is logged is up to
  * the caller.

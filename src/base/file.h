@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Whole files: read with a limit, written so that a reader sees either the old or the new content. */
 #pragma once
 

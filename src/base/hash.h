@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * FNV-1a, 64 bits (http://www.isthe.com/chongo/tech/comp/fnv): to see that something has changed, and for short names.
  * Not for keys that a peer chooses: it can choose some that collide.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A shared library that is loaded when it is first needed, and a struct of pointers to what is used of it. So a program
  * that does not need the library starts where it is not installed, and saves its time and memory.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * An intrusive doubly linked list. The link is embedded in the element; container_of() gives the element.
  *

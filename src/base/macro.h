@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The few macros that every file uses: attributes, sizes, and scope-bound cleanup.
  *

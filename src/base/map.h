@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A map from strings to pointers: open addressing, grows by doubling, no removal.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "base/mps_value.h"
 
 #include <ctype.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Values of the environment variables that limit an MPS client, as NVIDIA's MPS manual defines them. Pure.
  *

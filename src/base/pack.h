@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Values as bytes between two processes of the same program: one function for each struct, which both writes and reads.
  *

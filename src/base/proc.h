@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Texts of /proc: the pod and the container of a process by its cgroup, mounts, and the id of the boot; and how a child
  * is waited for.

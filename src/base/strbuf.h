@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A growing buffer of bytes that is always a C string as well: |data| is never NULL, and data[size] is 0.
  *

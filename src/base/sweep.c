@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Folders are walked depth first, without recursion, so that a slice can end at any entry. Those that were moved to the
  * top are counted, not listed: their names follow from their numbers. They come first, as soon as no other folder is

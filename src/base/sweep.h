@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Empties a folder in which others may write, and may be at work: a tenant's.
  *

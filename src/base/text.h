@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Values from text and back, strictly: the whole string must be valid, and the locale does not matter. */
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Finds what is wrong with one node, from afar: by its Node object, its agent, the agent's page of its GPUs, and its
  * events. Pure. Findings have the form of `warpshare doctor`, which runs on the node itself and sees more.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The cluster as commands and the dashboard show it: its nodes, the agent of each node and what that agent says of its
  * GPUs (the node page, node/report/node_page.h), and the pods that wait for a GPU or were refused one. It writes

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A node of the cluster: what is known of its Node object, of its agent, and of its GPUs. Reading the Node object is
  * pure, and so is reading the values of other API objects, as they are kept: in an arena, cut to a bound, and clean

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Nodes and agents, as they come and go. A node stays as long as it has a Node object or an agent's pod. Each
  * thing has an arena of its own, which goes when the thing changes.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The nodes of a cluster, the agent of each, and what that answers: the part of struct cluster that follows Node
  * objects and the agents' pods, and asks the agents. It knows no watch: objects are given to it.

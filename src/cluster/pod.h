@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Pods: those of agents, and those that wait for devices or were refused some. Reading them is pure.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Pods that wait for a GPU, or were refused one: the part of struct cluster that follows them. Those of one namespace
  * must not hide the others', so of each there are CLUSTER_PODS_OF_NAMESPACE and no more; of the rest only the names are

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Explains in a sentence why a pod waits or was refused, or where it runs. Pure: from the pod, its events, its claims,
  * and what is known of the nodes and their GPUs.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Finds why one node does not take a pod that waits. Pure. As far as labels and taints decide it, see
  * https://kubernetes.io/docs/concepts/scheduling-eviction/. A condition with an operator that is not known here counts

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The agent, under its own name and under that of NVIDIA's device plugin. */
 #include <malloc.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The commands of the program, and how each is carried out: its line is read, its function called, and what failed is
  * printed. Each is one file of this folder, or a folder of its own.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * warpshare labels: shows the labels that this node would get, before they are published, and removes published ones.
  */

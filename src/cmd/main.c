@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The one binary: the name in argv[0], or the first argument, selects the command. */
 #include <errno.h>
 #include <jansson.h>

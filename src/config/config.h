@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The configuration of the agent: command line, environment, file and defaults, merged by one rule.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The effective configuration, for the log, by the tables of options and keys: NVIDIA's order, then our own keys.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The section "sharing": what its keys mean together. config/file_schema.c says how each is read.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The keys of the configuration file: those of version v1 of NVIDIA's k8s-device-plugin (api/config/v1), and ours. Keys
  * that have a flag are not here but in option_table.c.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Numbers and durations as Go's standard library reads them, since that is what users of NVIDIA's programs write. Pure.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Names and texts of Kubernetes that options and the file may have, checked as the API server does, so that it does not
  * refuse later what stands here now: the condition and the taint of a node that cannot share a GPU, labels of pods, and

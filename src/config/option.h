@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The one table of options, and what command line and environment said about them. A row is all there is of an option:
  * flag, variable, key of the file, help, JSON Schema, the member of struct config and its printed form follow from it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The options of the agent. Names and defaults of those without WARPSHARE_ in the environment are those of NVIDIA's
  * k8s-device-plugin v0.20 (cmd/nvidia-device-plugin/main.go), in the order of its --help.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The shape of the configuration file as tables: one for each kind of mapping (config/file_schema.c). The same tables
  * warn about unknown keys, read values into struct config and what it has, become the JSON Schema for editors

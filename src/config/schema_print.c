@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The tables of the file as JSON Schema (draft 7, the one that editors read best), for completion and for marking what
  * is wrong.

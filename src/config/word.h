@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Words with a fixed meaning: the values of choices, wherever they stand (command line, environment, file).
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Something that asks NVML, in a process of its own (base/io/worker.h): for commands, which do one thing after the
  * other. It may read, think and print as long as it likes, but a call into the driver that does not return ends it, and

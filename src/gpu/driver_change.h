@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Finds out from files whether the driver was replaced and whether GPUs came or went. NVML reports neither: a loaded
  * library stays the same, and it counts GPUs only when it is initialised.

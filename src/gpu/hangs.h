@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Remembers driver calls that did not return: which GPU each is about, and when to ask that GPU again. Pure.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Decides what an event means for the health of a unit, and when the unit may return. Pure: no clock, no NVML, no
  * memory of its own.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A new process takes over from the old one when it has registered. An event of that moment is reported by both or by
  * only one of them. So the old process runs for a while longer, and an event that both report counts once.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Makes sure that events of the GPUs arrive. All GPUs that can be are registered with a process that waits for events
  * (gpu/listener.h), and registered again when another GPU comes, when one becomes usable, or when that process is lost.

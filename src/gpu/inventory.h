@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The GPUs of this node: an immutable snapshot in one arena, without NVML handles.
  *

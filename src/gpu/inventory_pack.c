@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * An inventory as bytes, for another process of the program; the copies that are made in the same way; and a failing
  * GPU, which is completed with what was known.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The knowledge about the GPUs of this node: the inventory, the health of its units, the calls that hang. The monitor
  * (gpu/monitor.h) owns it; the objects that ask about GPUs work on it, each for its purpose:

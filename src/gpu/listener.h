@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A process (base/io/worker.h) that registers for the events of GPUs and waits for nothing else, so that an event is
  * reported at once, even while other calls hang. gpu/hearing.h begins such processes and reads their news; this is what

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The monitor's questions about GPUs, answered in a process (gpu/nvml_pool.h): the inventory, with the files that show
  * another driver, and whether a GPU can be used. It decides nothing.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The MIG geometry of one GPU: its mode, its profiles with their placements, its GPU instances, creating and destroying
  * one.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Reads what NVML knows about MIG on one GPU: mode, possible profiles, and the MIG devices with their attributes.
  */

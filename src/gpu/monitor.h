@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Keeps what is known of the GPUs of this node: reads the inventory, waits for events, probes unhealthy units, and
  * reports what has changed.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Loads libnvidia-ml.so.1 at run time: one table of functions, and errors that say what to do.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The binary interface of libnvidia-ml.so.1, as far as this project uses it: types, constants and layouts, no
  * functions.

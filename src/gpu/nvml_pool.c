@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A lane is a worker with the request that it is at. Who waits gets a lane that has nothing to do; where there is none,
  * and each has been at its request for long, one more.

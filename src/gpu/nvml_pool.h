@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * NVML in processes of its own (base/io/worker.h), so that no call of it can hold or end the program. Nothing else in
  * the agent or in the supervisor loads the library.

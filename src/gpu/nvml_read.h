@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Reads the inventory from NVML: all calls that describe the node, in one pass.
  * It knows nothing of events, health or threads.

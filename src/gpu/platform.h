@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The kind of this machine, and the inventory of those kinds that do not use NVML.
  *

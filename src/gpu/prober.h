@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Probes GPUs that are unhealthy, or of which an event says that they may be: a GPU and its MIG devices are asked
  * together, in a process (gpu/look.h), and what it found changes their health.

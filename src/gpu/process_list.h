@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * NVML's lists of the processes on a GPU or MIG device, in the form of any driver. It calls the driver and blocks.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * One reading of what a GPU and its MIG devices do: counters and gauges of the device, and the processes on it, each
  * with the pod and the container of its cgroup. It blocks in NVML; gpu/sampler.h decides when.

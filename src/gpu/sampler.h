@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Reads every |sample_ms| how busy the units are. All GPUs are asked at once; the pool (gpu/nvml_pool.h) has one
  * process answer for them, and more where one GPU takes long. When all have answered, or only such are left as have

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The health of every unit of an inventory: which event affects which units. Pure, like gpu/health.h, which decides
  * about each unit.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Whether this machine is a virtual one whose GPUs are vGPUs, and which driver its host has. NVML does not report this,
  * but the device's PCI configuration does: it has a vendor-specific capability with the letters "VF" and a list of

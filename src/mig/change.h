@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Changes the MIG geometry of a node as a plan says, so that it ends as wanted or as before.
  *

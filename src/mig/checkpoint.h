@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The geometry of a node with its placements, as the JSON that NVIDIA's mig-parted writes (checkpoint) and restores,
  * version v1. Pure.

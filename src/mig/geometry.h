@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The geometry of one GPU: which of its GPU instances can stay and where the others are made, so that it has what is
  * wanted. Pure and exact: where any arrangement does it, one that keeps the most instances is found. An instance never

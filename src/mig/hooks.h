@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The hooks file of NVIDIA's mig-parted: programs that run before and after a change of the geometry.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The MIG manager: brings a node to the MIG configuration that its label names. It decides the next phase, and is pure:
  * events in, a phase out, no process, no clock, no API. agent/mig.h carries the phases out inside the agent,

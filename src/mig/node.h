@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The GPUs of this node with their MIG geometry, all that NVML sees, in NVML's order, read once; and what a
  * configuration wants of a GPU. Reading calls the driver and blocks (gpu/mig_instances.h): only a process that may be

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The configurations of MIG as NVIDIA's mig-parted has them in a file, version v1, and what one of them wants of each
  * GPU. Pure but for reading the file.

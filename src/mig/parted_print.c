@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Writing configurations: as a tree, then as JSON or YAML. */
 #include <jansson.h>
 #include <stdlib.h>

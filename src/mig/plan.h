@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Plans what a MIG configuration changes on a node: which instances of each GPU stay, which go, and which are made
  * where. Pure.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The names of MIG profiles that people write: "1g.10gb", "1g.10gb+me", "1c.3g.20gb", "1g.24gb-me". Pure.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The record of a change of MIG geometry that is under way: a file in the state directory, replaced as a whole and on
  * the disk before each step is taken. No record exists without a change. It has all that the next process needs to

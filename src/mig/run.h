@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Carries out what the MIG manager decides (mig/manager.h), as far as that is the same wherever it runs: `warpshare
  * mig` as child processes, since NVML may hang and they may be killed at any moment, the record of what is withdrawn,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Matches the instances that the driver has on a GPU now with the items of a change's record, and finds those that
  * match none; and the processes that use what a plan removes. It calls the driver and blocks.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Converts a request for devices into what the container gets. Pure: ids in, answer out, nothing is remembered.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The data behind plan/allocations.h: the allocations of one resource with the counts that follow from them.
  * allocations.c enters requests, allocations_sync.c compares with kubelet's list and has the record, and

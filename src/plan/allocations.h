@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The allocations of one resource: which container holds which replicas, and of which unit. A request is put whole on
  * one unit, and a request that was promised is never refused. Pure: no clock and no I/O; the caller passes in what

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Chooses the free ids that are reserved. Ids and room are counted separately: after a request that mixed units, a unit
  * may have more free ids than room for them, or fewer.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The ledger takes two things from outside: kubelet's list, with which it is compared, and its own record.
  *

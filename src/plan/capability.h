@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The features of MPS that a GPU and its driver support, according to NVIDIA's MPS manual, for a plan to expect;
  * mps/control/control.h finds out what the node's control program really supports. Pure.

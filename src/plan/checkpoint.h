@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Parses kubelet's checkpoint, its record of the devices that each container holds: <device plugin
  * directory>/kubelet_internal_checkpoint. Pure: text in, values out.

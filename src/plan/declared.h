@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * For provisioning: declared, reads the share that a container declares in its pod's object. Pure.
  *

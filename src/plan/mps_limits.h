@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The limits of a container as the variables that MPS clients read, and the CDI devices that carry them. Pure.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The MPS control daemons that a plan needs, with their defaults. `warpshare mps` gets them from the agent, or computes
  * them from the same configuration. Pure: a plan in, a list out.

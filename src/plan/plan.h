@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The plan: config + inventory → resources, units, devices. Pure: no clock, no I/O, no NVML.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The steps of plan_build(), in their order, and their shared declarations. Private to plan/plan*.c.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * GetPreferredAllocation: which of the available devices a container should get. Pure. The time is linear in the number
  * of devices, and in the number of chosen devices times that of the units.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Chooses whole units by their links, for plan/prefer.h.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Replays a trace under a configuration: its requests go through the real choice of devices (plan/prefer.h)
  * and the real allocations with their reserve (plan/allocations.h), on nodes that are all alike. Pure.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Makes the plan to serve from the state. For each resource: its units that the new plan serves already, each with
  * its held previous ids at the end, then the kept units. And texts for people about what waits.

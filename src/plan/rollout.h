@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A rollout: from one plan to the next while containers still hold what the previous plan gave them. It says which part
  * of the wanted plan can be served now, and which units wait for which containers. Pure: the caller says what is held;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Decides which units wait: each because of its own holders, then units that belong together. */
 #include <stdlib.h>
 #include <string.h>

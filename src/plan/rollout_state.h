@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The first half of a rollout: the effect of the held devices on each unit of the wanted plan, and which units wait.
  * rollout.c makes the plan from this state, and the texts for people.

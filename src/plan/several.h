@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Checks whether a container that holds devices of several of our resources gets everything that it is charged for.
  * Only kubelet knows that it asks for several: each resource is allocated separately, and kubelet merges the answers.

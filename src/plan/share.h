@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Computes the limits for k of N replicas of a unit. Pure arithmetic. */
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "plan/sharing_policy.h"
 
 #include <jansson.h>

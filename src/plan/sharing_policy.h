@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * How a unit is shared under MPS: the share that its containers were promised, stored independently of the plan. So the
  * policy can be compared with a newer plan, be made a resource again while the containers run, and survive the agent in

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A trace: recorded requests for GPUs, read from a text. Pure: bytes in, requests out. It does not know what a
  * configuration makes of a request (plan/replay.h).

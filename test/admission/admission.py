@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Admission policies as an API server evaluates them, by CEL that is not ours: evaluate.mjs in node, with @bufbuild/cel from npm.
 
     policy = Policy(spec)

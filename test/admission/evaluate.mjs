@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Evaluates a ValidatingAdmissionPolicy as the API server does, with somebody else's CEL. Each line of standard input is
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who may give a namespace the label by which its claims may have admin access, by the policy <release>-admin-access."""
 import chart
 import pytest

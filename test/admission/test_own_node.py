@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a stolen token of the agent may write, by the policy <release>-own-node: each kind, verb and subresource. Nodes, slices and claims are
 as Kubernetes 1.36 has them. That the agent's own writes are admitted is tried by its end-to-end tests, too: test/e2e/cluster.py."""
 import copy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hooks that the end-to-end tests have, too, and their stand-ins; a browser, and a dashboard of a small cluster."""
 import os
 import sys

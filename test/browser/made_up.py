@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clusters that are made up, to look at and to measure with: many shares of many kinds, the same each time."""
 import random
 import time

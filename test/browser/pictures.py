@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """docs/pictures/dashboard-*.png: the page with a cluster that is made up, in Chromium.
 
 usage: test/browser/pictures.py PROGRAM [FOLDER]      (PROGRAM: a built `warpshare`; FOLDER: where to write, default docs/pictures)

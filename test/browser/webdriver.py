@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """W3C WebDriver by Python's own HTTP client, as far as the tests need it, and Chromium's beside it (screens, media, its log).
 
     with Browser() as browser:

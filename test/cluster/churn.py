@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pods that come and go all the time, and what became of each.
 
     with Churn(pods, {'nvidia.com/gpu': 1}, at_once=4) as churn:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A real cluster, by kubectl: what a person would type, and its API for what is asked often.
 
     with Kube(kubeconfig, folder) as kube:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pods of the test's own, in a namespace of its own, which takes them all with it."""
 from kube import Failed
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the suite is told by its environment. Nothing is guessed from kubectl's own configuration: a cluster is named on purpose, or not used."""
 import dataclasses
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table at the end: what was done, how it went, how long it took, and what is worth to be known of it."""
 
 

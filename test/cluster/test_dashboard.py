@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The dashboard: beside the cluster with its kubeconfig, and in it, by its manifest, for the token of an account."""
 import json
 import os

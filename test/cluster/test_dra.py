@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DRA on the simulated GPUs of one node: slices, whole GPUs, shares, and shares without a claim. In this order, as test_sharing.py."""
 import time
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NVIDIA's device plugin, whose image is replaced by ours under running pods, and back (docs/migration.md). The DaemonSet is the one of NVIDIA's
 own static manifest; it reads simulated GPUs, from our image."""
 import pytest

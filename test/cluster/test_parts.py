@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The parts of the suite that need no cluster: what it is told, how pods are counted, and what it calls left behind."""
 import os
 

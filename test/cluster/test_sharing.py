@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The simulated GPUs of one node, shared in every way that the manifest's configurations know. In this order: each test takes the node as
 the one before left it, and the last one removes everything."""
 import re

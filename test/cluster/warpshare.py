@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Warpshare on the cluster, by the manifests of deploy/manifests as docs/install.md applies them, and what of it is left.
 
     warpshare = Warpshare(kube, source, image, node)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Commands that need a cluster are not run here, but what they name has to be there: files, targets, values, objects, labels."""
 import functools
 import glob

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hooks that the end-to-end tests have, too."""
 import os
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pages of the manual → what in them can be held against the program: commands with their output, files, and links."""
 import os
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A node in a folder, on which the commands of a page are run: two simulated A100, a kubelet that listens, no agent, no MPS."""
 import os
 import socket

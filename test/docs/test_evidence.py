@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/evidence.md: each belief has a level and a source that is there, and what was recorded is believed and tested."""
 import os
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """examples/: what each container runs keeps its framework within the share; the rest is what Kubernetes and our drivers know.
 
 The frameworks are stand-ins that write down what they are asked for. What they make of it is in docs/using-a-share.md, with its source.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The manual: its commands are run, what they print is what stands there, its files load, its links lead somewhere."""
 import functools
 import glob

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tools/site: the manual as a site. Its links are followed in what it has made, and a link that leads nowhere makes none."""
 import html.parser
 import json

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The ResourceSlices of a simulated node, as JSON on standard output, for tests.
  *

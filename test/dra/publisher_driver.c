@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The publisher of ResourceSlices as a program, for tests: commands on standard input, a line each, and what happened
  * on standard output.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The publisher of ResourceSlices against a server that does what servers, kubelet and people do to them."""
 import os
 import queue

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/kueue.md: its configuration of Kueue and its queues, against a model of how Kueue counts (test/e2e/kueue.py) and our ResourceSlices."""
 import os
 import random

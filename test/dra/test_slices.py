@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ResourceSlices of simulated nodes against the rules of the API server, and claims against a model of the scheduler."""
 import random
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The stand-in for the API server, held against what a real one answered (test/fixtures/kube-apiserver-1.36)."""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The stand-ins of test/e2e/dra.py together, before our driver is one of them: what they hand out and refuse is judged here.
 
 The driver's own sockets are real (dra_driver.c). What it answers, and the CDI file of a claim, is written by the test.

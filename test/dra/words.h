@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What is to be offered, in words of a command line: time-slicing, dynamic-mig, no-whole, no-mps, safe, shares (safe,
  * in 4 shares), one-form (to a scheduler that forgets shares), one-form-whole, overhead and

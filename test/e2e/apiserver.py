@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A stand-in for the API server: TLS, tokens that rotate, objects, watches, RBAC, and every fault that a client has to live with.
 
     server = ApiServer(folder)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The objects of the stand-in API server: versions, conflicts, server-side apply, and the log that watches read.
 
 Kinds are generic: a collection is known by its path, '/api/v1/nodes' or '/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/gpu/nodefeatures'.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A change of the configuration while pods run, and what kubelet sees of it, message for message.
 
 Of every resource it is known what it should have; a *gap* is a message in which a resource that the change does not touch has less

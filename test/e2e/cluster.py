@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A node in a cluster: the stand-in API server, with exactly the rights of deploy/rbac.json and the policy that ties writes to the node,
 and the node's object in it."""
 import pytest

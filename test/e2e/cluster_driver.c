@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A cluster as a program, for tests: what is to be known as the second argument, names of nodes to ask soon on standard
  * input, one a line, and on standard output the view after each change, a JSON object a line.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A ConfigMap as kubelet mounts it: links to "..data", which is a link that is turned to a new folder when the content changes."""
 import os
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a container is started with, of the answers of all its resources, as kubelet's device manager joins them.
 
 It follows deviceRunContainerOptions of kubelet's pod_devices.go: the first value of a variable or an annotation wins, and so does

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a container runtime makes of kubelet's options: CDI devices by name, from all files of the folder.
 
 It follows the Container Device Interface as containerd and CRI-O carry it out: every file of the folder is read, a device that two files

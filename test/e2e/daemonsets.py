@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which nodes get a pod of a DaemonSet. Its pod on a node ends, too, as soon as this is no longer so."""
 
 OPERATORS = {'In': lambda found, values: found in values, 'NotIn': lambda found, values: found not in values,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`warpshare dashboard` as a process, and questions to it.
 
     with Dashboard(api, '--authorization', 'proxy') as dashboard:

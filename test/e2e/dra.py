@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A node whose GPUs are given out by dynamic resource allocation, the whole path: the agent's ResourceSlices in the stand-in API server,
 the scheduler, kubelet's DRA manager, a container runtime that reads CDI files, and CUDA programs in the containers.
 

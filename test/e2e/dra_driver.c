@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The DRA service as a program, for tests: claims that kubelet asks for are lines on standard output, answers are lines
  * on standard input.

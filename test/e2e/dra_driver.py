@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The DRA service as a process (dra_driver.c), which asks the test what to answer kubelet."""
 import os
 import queue

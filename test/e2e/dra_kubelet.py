@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """kubelet's part in dynamic resource allocation, played by grpcio: the other side of a DRA driver in these tests.
 
 It behaves as Kubernetes 1.36 does (pkg/kubelet/pluginmanager, pkg/kubelet/cm/dra), where a driver can tell: at its start it deletes the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Preloaded: SIGHUP comes when a program makes its loop, before it can listen to any signal. */
 #include <dlfcn.h>
 #include <signal.h>

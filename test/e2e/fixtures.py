@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What tests with a node need: fixtures, and the hooks that tell what was wrong with it."""
 import pytest
 

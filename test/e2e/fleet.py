@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many nodes of one cluster: their objects and agents' pods in the stand-in API server, and behind these an agent that answers as a test says.
 
     fleet = Fleet(api)

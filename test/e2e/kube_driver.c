@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The API client as a program, for tests: commands on standard input, what happened on standard output, JSON objects,
  * one a line.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """kubelet's device manager, played by grpcio: the other side of the agent in these tests.
 
 It behaves as the device manager of Kubernetes 1.25 to 1.36 does (pkg/kubelet/cm/devicemanager), where a device plugin can

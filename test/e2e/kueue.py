@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What Kueue 0.19 charges a quota with for a claim, from the ResourceSlices of a driver: pkg/dra/counters.go and pkg/dra/capacity.go of its
 repository, read in August 2026. Nothing of Kueue runs here. Of the pools only complete ones count, each in its newest generation; of the
 devices those that the source's selector, the class and the request select. The charge is the largest of theirs, times the request's count.

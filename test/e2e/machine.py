@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The driver's part of a machine, in the node's folder: its library, its version, and the GPUs that the kernel gave it."""
 import os
 import shutil

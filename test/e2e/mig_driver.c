@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A program beside the agent that changes the MIG geometry of simulated GPUs, as nvidia-smi does.
  *

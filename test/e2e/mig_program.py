@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A stand-in for `warpshare mig`, for what the real one does on demand only: hang, fail, ask for a reboot, and die half-way.
 
     PROGRAM mig plan|apply --config NAME --file FILE …

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program beside the agent that changes the MIG geometry of simulated GPUs, as nvidia-smi does (mig_driver.c); and what there is, read from
 the scenario's geometryFile (sim/nvml/world_geometry.c says how it is written).
 

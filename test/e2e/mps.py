@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MPS on a node without a GPU: the simulated programs of NVIDIA, those of ours that supervise them, and who talks to those.
 
 Nothing here sleeps where an event can be waited for, and every wait has a deadline whose message shows the supervisor's log.

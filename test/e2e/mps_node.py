@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A node whose GPUs are shared by MPS, the whole path: kubelet, the agent, `warpshare mps`, simulated control daemons, and
 clients that run with what the agent's answer gave their container.
 """

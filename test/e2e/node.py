@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A node in a temporary folder: simulated GPUs, a configuration, kubelet's directory, and the agent as a process.
 
 Nothing here sleeps where an event can be waited for, and every wait has a deadline whose message shows the agent's log.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The functions of NVML that the programs call, as src/gpu/nvml.h lists them, and how the simulated NVML makes one hang or crash."""
 import os
 import pathlib

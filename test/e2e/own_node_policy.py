@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The chart's policy <release>-own-node in the stand-in API server: whatever an agent writes in a test is judged as a real server would.
 
     api.policy = policy_of(api, 'n1')

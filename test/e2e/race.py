@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two registrations under one name.
 
 Kubelets up to 1.36 know a plugin by its resource name alone: when an old stream ends, they disconnect whatever has the name

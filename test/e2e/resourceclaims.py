@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an API server does with a ResourceClaim and a DeviceClass: what is written is checked, and told in each version of the API.
 
 The rules are those of Kubernetes' pkg/apis/resource/validation as far as a driver, a chart or a test can break them; what this does not

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an API server does with a ResourceSlice: fields of gates that are off are dropped, the rest is checked.
 
 The rules are those of Kubernetes' pkg/apis/resource/validation as far as a driver can break them; texts as recorded from 1.36.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TokenReview and SubjectAccessReview of the API server's stand-in: whose token it is, and what that user may do.
 
     api.reviews.add('jane', ('list', 'nodes'), ('list', 'pods', 'team-a'), ('get', '/metrics'))   # returns a token

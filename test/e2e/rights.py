@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What this machine lets its tests do: root of an ordinary container, for one, may not mount."""
 import ctypes
 import functools

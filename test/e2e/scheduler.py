@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the scheduler of a release gives to claims from our ResourceSlices, as its allocator does it: slices by name, devices in the order of
 the list, the first that fits; what a claim asks of a shared device is rounded up by the policy; a shared device's counters are charged
 once, while anybody has it. Of a request that has alternatives (firstAvailable) it is the first with which the whole claim fits; constraints

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * For LD_PRELOAD: the program's allocation with the number SHORT_MEMORY_AT finds no memory, the others do. With
  * SHORT_MEMORY_COUNT the last line on the standard error is how many there were. The processes that it forks count

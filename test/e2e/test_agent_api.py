@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The agent and the API server: how it finds one, and that nothing else waits for it."""
 import time
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The agent chooses its configuration by the node's label: out of a mounted ConfigMap, or of one that it reads from the API server."""
 import hashlib
 import json

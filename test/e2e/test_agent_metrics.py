@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The metrics of the agent, over HTTP as a client of the Python library reads them."""
 import datetime
 import http.client

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a container is given, and which devices kubelet is advised to take."""
 import os
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What comes from outside and is wrong: configuration, environment, paths, and bytes on the agent's socket."""
 import os
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CDI specifications as container runtimes read them: with the Go library that those are built with."""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MPS changes while pods compute: agent, `warpshare mps` and CUDA programs together.
 
 A program that runs keeps its daemon and its limits until its pod ends; the other GPU goes over at once.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a change of MPS does not touch, and what a change beside MPS does not: not one message, the same daemon, the same limits.
 
 Five GPUs, four resources, each held by a pod: two GPUs and one by MPS, one in time slices, one whole.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names, scope and MIG layout change while pods hold devices, and the agent is replaced in the middle of it."""
 import pytest
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replicas, strategies, GPUs and health policy change while pods hold devices: time-slicing and whole GPUs.
 
 GPU 3 has a name of its own, which no change touches: not one message, and its pod goes on.

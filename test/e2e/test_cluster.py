@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is known of a cluster (src/cluster), as a program: nodes, agents through the API server's proxy, pods that wait."""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The commands as a person meets them: help, wrong words, and the demonstration."""
 import contextlib
 import os

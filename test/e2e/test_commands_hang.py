@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each command that reads GPUs, with each function of NVML that never returns or ends the process: the command ends in time, and says where."""
 import concurrent.futures
 import json

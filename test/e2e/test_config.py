@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the agent says about a configuration without serving it: --help, --check and --print-schema."""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The program in the place of NVIDIA's config manager: beside the plugin as the GPU Operator starts it, against an API server."""
 import os
 import signal

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The parent of the agent: what a signal ends is started again at once."""
 import os
 import signal

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The dashboard as a program: what it answers, to whom. The page in a browser is browser/page's."""
 import json
 import os

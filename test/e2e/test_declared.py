@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """provisioning: declared. A container's share is what its own variables or its pod's annotations say; k of N for whoever says nothing."""
 import os
 import signal

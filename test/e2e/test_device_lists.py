@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ways in which a container's devices reach its runtime: what kubelet reads from Allocate under each strategy."""
 import errno
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """warpshare doctor: a node in a folder that has all it needs, and each thing that can be missing or wrong on it."""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """warpshare doctor on MIG: what a change has left unfinished, modes that wait for a reset, and what the manager says by the node's label."""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shares of a GPU by dynamic resource allocation, the whole path: the agent's ResourceSlices, the scheduler, kubelet's DRA manager, the
 CDI files, and CUDA programs under the MPS daemon that the agent has started for them."""
 import concurrent.futures

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An agent that is killed while it prepares or unprepares a claim: the next one finishes it or undoes it, at whatever step it was."""
 import concurrent.futures
 import time

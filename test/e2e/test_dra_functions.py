@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each function of NVML that reads or changes MIG devices, on a GPU on which it never returns or ends the process: claims of other GPUs are prepared
 meanwhile, and its own when it works again."""
 import concurrent.futures

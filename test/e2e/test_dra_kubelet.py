@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The DRA service with grpcio as kubelet: it finds the driver by its sockets, and calls it as Kubernetes 1.32 to 1.37 do."""
 import os
 import queue

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MIG devices that are made for claims, the whole path: candidates in the ResourceSlices, the scheduler, Prepare, the simulated GPU, the
 container's devices, Unprepare; beside programs that change the geometry themselves."""
 import concurrent.futures

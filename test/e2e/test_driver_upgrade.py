@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The driver goes, comes back, and is replaced under the agent."""
 import pytest
 

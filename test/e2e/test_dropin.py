@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The program in the place of NVIDIA's plugin: started by its name, with its environment, watched by its tools."""
 import os
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the agent tells the cluster as Kubernetes events, with the rights of deploy/rbac.json."""
 import os
 import re

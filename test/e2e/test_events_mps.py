@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What happens under MPS, as Kubernetes events on the node and on the pods that it concerns."""
 import os
 import signal

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """GPUs and MIG devices that come and go."""
 from machine import Machine
 from node import GPU, sharing, v100s

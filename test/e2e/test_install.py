@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What docs/install.md and docs/security.md say, on a simulated node: what the page asks, and the rights that containers have."""
 import os
 import re

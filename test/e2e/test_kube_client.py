@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The API client against a server that does everything that servers, load balancers and proxies do to clients."""
 import base64
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """kubectl warpshare: the commands that look at a whole cluster, against the stand-in API server and many stand-in agents."""
 import csv
 import io

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Labels of the node: the drop-in gpu-feature-discovery, `warpshare labels`, and the agent; in files, as NodeFeature, on the node.
 
 What each label says is held against tables in test/unit/node/labels; here it is that they arrive, follow what changes, and go.

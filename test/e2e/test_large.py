@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many devices, and a client that does not read."""
 import os
 import time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The MIG geometry by the command line: `warpshare mig`, and `nvidia-mig-parted` in the place of NVIDIA's program."""
 import json
 import os

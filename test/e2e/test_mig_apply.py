@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The MIG geometry of a node changed by `warpshare mig apply`: killed at any step, after a reboot, beside others."""
 import json
 import os

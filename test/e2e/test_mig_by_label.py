@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The whole way from a label to another MIG geometry, with the change itself: the simulator's geometry is that of the node's programs."""
 import os
 import pathlib

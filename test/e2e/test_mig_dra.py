@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """GPUs by DRA whose MIG geometry follows the node's label: claims are waited for, the MPS daemon ends, and the ResourceSlices follow."""
 import threading
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The MIG manager in the agent: the node's label names a configuration, and the GPUs have it as soon as nobody is in the way."""
 import os
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a container under MPS gets, from kubelet's question to what its CUDA program sees: agent and `warpshare mps` together."""
 import json
 import os

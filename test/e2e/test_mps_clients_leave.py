@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The GPU Operator says that clients of the driver are to leave the node: MPS daemons end before it unloads the driver."""
 import pytest
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One MPS daemon for several GPUs, of which one is away: the others are served, and their clients notice nothing."""
 import pytest
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The supervisor of MPS: `warpshare mps`, and the same in the place of NVIDIA's mps-control-daemon."""
 import json
 import os

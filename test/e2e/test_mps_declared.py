@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """provisioning: declared, with the daemons and the clients of MPS: what a container declares is what the guard holds it to."""
 from cluster import cluster  # noqa: F401 -- a fixture
 from mps_node import node, share  # noqa: F401 -- a fixture

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What goes wrong under MPS: each fault is told with the pods that it concerns, stays on its unit, and goes by itself."""
 import os
 import resource

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The metrics of `warpshare mps`, over HTTP as a client of the Python library reads them."""
 import http.client
 import os

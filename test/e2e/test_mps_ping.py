@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`warpshare mps ping`, by which kubelet finds out whether the supervisor's loop runs. Where NVML hangs: test_nvml_hangs_mps.py."""
 import os
 import re

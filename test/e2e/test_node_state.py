@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The marks of the node: a condition and a taint, beside those of others, with the rights of deploy/rbac.json."""
 import os
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """nvidia-mig-manager beside the GPU Operator's components, which are pods that come and go by labels of the node."""
 import os
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A call into NVML that does not return, played by the delays of the simulated one (docs/simulator.md). Programs of MPS: test_nvml_hangs_mps.py."""
 import os
 import re

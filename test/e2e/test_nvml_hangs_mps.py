@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A call into NVML that does not return, or ends its process, in the supervisors of MPS: `warpshare mps` and `mps-control-daemon`."""
 import concurrent.futures
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """warpshare plan: what it tells of a node, real or simulated, for people and for scripts."""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The kubelet of these tests as it tells who holds what: what the agent is told must be what a real one would tell.
 
 kubelet_internal_checkpoint.json beside this folder's fixtures was written by a real one.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`warpshare probe` on a simulated libcuda: what it measures, what it holds against the grant, and how it fails."""
 import json
 import os

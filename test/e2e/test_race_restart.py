@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The race of two registrations under one name, see race.py: the agent ends and starts again."""
 import race
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NVIDIA's own libnvidia-ml.so.1, from Debian's non-free section, on a machine without their driver."""
 import os
 import subprocess

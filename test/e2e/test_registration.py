@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What kubelet sees when the agent registers."""
 import re
 

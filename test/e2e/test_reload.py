@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SIGHUP: the configuration changes while kubelet is served."""
 import os
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """warpshare plan --replay against the real agent: the same requests, and the same of them are refused."""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """kubelet restarts, disappears, is slow, refuses, or behaves oddly: the resource comes back each time with the same ids."""
 import os
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each thing that can be switched on in a cluster works with the rights that deploy/rbac.json names for it, and asks for no others."""
 import pytest
 

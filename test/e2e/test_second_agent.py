@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A second agent on the same node: by mistake, or for a moment, while an update replaces the first one."""
 import functools
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A container that asks for two of the node's resources, as the guide's pod does: it gets the GPUs and the limits of both."""
 import glob
 import os

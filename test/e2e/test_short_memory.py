@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs whose memory ends, at each of their allocations: they say so and end, and never go on with half of what they have."""
 import os
 import signal

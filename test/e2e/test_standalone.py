@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A machine without Kubernetes: `warpshare mps --standalone` shares its GPUs, `warpshare run` starts programs in shares of them."""
 import json
 import os

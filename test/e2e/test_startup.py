@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What happens where NVML, or a GPU, is missing, late or stuck at start."""
 import os
 import signal

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`warpshare top` on a terminal: a pseudo-terminal, and pyte as who looks at it."""
 import fcntl
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """warpshare uninstall: what is left on a node and at its object in the API goes, what is in use or somebody else's stays."""
 import json
 import os

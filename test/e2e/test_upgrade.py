@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Another version takes over from the one before, and back, while pods run.
 
 The files that earlier builds left are in test/fixtures/state. They are put in the place of what this build has written, with its values,

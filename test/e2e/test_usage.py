@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who uses what, as the metrics of the agent say: simulated processes, whose cgroups are in a /proc of the test's own."""
 import csv
 import json

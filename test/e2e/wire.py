@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HTTP/2 by hand, for what no well-behaved client does: half frames, a reader that stops reading, thousands of connections."""
 import socket
 import struct

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hooks of these tests, which also run where there is a GPU and nothing but Python (tools/gpu --pack)."""
 import os
 import time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The GPU that the tests of this folder run on: this machine's own, or, to test the tests, the simulated one.
 
 No mode of any GPU is changed, nothing is reset. The MPS daemons are this suite's own, in temporary folders, beside whatever

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`warpshare mps` in a temporary MPS root, and the agent's end of its socket: what is wanted, and what it reports."""
 import json
 import os

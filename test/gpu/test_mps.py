@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What MPS really does on this machine's GPU: limits, shares, faults; and what it gains over time-slicing.
 
 Each test prints what it saw. docs/hardware-notes.md says which of its lines these numbers fill.

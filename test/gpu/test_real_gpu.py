@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The agent on this machine's own GPUs, compared with what NVIDIA's nvidia-smi says of them. Skipped where there are none.
 
 Reads only: no mode of any GPU is changed. To keep what was seen: `nvidia-smi -q` beside the output of `pytest -s`.

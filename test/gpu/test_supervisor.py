@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`warpshare mps` on this machine's GPU: its daemon's limits are in force, it is repaired, it ends nobody by mistake."""
 import ctypes
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What MPS gains over time-slicing: kernels that compute, copy or are only launched, in small, medium and large grids, by several clients.
 
 Each client runs all nine loads, all clients the same one at the same time; what counts is what they do together. tools/gpu makes a table

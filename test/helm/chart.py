@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Charts rendered with the program in this folder, which is built when there is a Go compiler; for tests and tools/manifests.
 
 With WARPSHARE_HELM, the path of Helm 3 or 4, the tests render with that instead.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether an object is one that an API server takes: its structure, by the models of Kubernetes' own Python client, which are
 generated from the API's description (Debian: python3-kubernetes), every field of every object; and those of the server's own
 rules that a chart can break, in words of ours."""

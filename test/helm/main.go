@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Renders a Helm chart as Helm 3 does, with what Helm is made of: Go's text/template, sprig and gojsonschema, from Debian's packages.
 // For charts without dependencies and post-renderers; hooks are rendered like everything else. Nothing is sent anywhere, and `lookup` finds
 // what -existing names, nothing else, as with `helm template`. docs/install.md does not need it: whoever has Helm uses Helm.

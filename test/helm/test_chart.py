@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Helm chart: rendered by what Helm is made of, for the default and for each value; each object is one that Kubernetes takes."""
 import json
 import os

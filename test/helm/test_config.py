@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """config.map of the chart: compared with the schema that the program prints, before anything is installed."""
 import json
 import os

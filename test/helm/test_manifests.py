@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is made from the chart and committed, and the workloads: whether Kubernetes takes them, and whether they are up to date."""
 import glob
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What becomes of the node's files while a tenant is at work."""
 import ctypes
 import os

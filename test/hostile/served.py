@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A supervisor with one daemon that is ready, for tenants to come to.
 
 Its control program is the simulated one, or NVIDIA's own of each release that tools/fetch-nonfree has got. They speak differently, so

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A tenant that means harm: a process with what a container has, and no more.
 
 Its user is root of the container without any capability, or user 1000; neither gets a right back by executing anything. It

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What tenants do to the control daemon through what is mounted into their containers, read-only as it is: its sockets and the pipe of
 its log. The daemon serves on, or is back by itself; nobody else is signalled.
 """

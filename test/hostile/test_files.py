@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What tenants put where a control daemon makes its files, if they may write in its pipe directory: no file of the node is opened for it."""
 import os
 

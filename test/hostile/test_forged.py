@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lines that a tenant writes into the log of its daemon: they are told, and end nobody."""
 import os
 

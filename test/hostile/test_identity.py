@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who is a control daemon, and who a server: nothing that a tenant says or holds decides whom the supervisor trusts or ends."""
 import os
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What tenants leave in their folders goes, folders in folders and large files included, in one run; and nothing else does, whatever they put
 there, links for example, and whatever they do meanwhile."""
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a tenant makes the control daemon write: the node's memory is not his to fill, and nothing he writes becomes a fact."""
 import os
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever a tenant does to what is mounted into its container, in any order, while the supervisor works.
 
 Nothing of the node is signalled, opened or changed by it; the supervisor lives, answers, and stays within its bounds; and when the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pods without any right, at the ports for metrics and of the dashboard: from many addresses, with words that are no tokens, or with no word at all."""
 import collections
 import contextlib

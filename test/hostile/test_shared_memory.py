@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A tenant fills the shared memory of MPS: who shares no GPU with it does not notice, it is told with whose files they are, and nothing of what
 lies there is followed."""
 import errno

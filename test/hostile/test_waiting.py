@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tenants who keep the control daemon from listening to others, through what is mounted into their containers, read-only as it is.
 
 NVIDIA's daemon has one thread, waits for everybody without end, and takes commands from one front end at a time.

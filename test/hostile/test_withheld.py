@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files that somebody else serves, and does not: whoever looks at a tenant's processes must not wait with them."""
 import os
 import signal

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A file system whose server answers when it likes, as that of a FUSE volume of a tenant, or of NFS.
 
 It has one file, "file": a copy of PROGRAM. Lines on the standard input say what is withheld from then on, "content" or "attributes", and

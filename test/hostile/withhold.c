@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * LD_PRELOAD for a tenant: from SIGUSR1 on, the process holds the lock of its own memory map, for ever. One thread
  * reads WITHHELD_FILE (withheld_fs.py), whose content never comes; another maps it by a descriptor without a cache, for

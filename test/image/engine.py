@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """containerd with runc, as on a node, in the namespaces of a Pod: with a /run of its own, and control groups under a name of its own.
 
 Its containers are started as those of a Pod are, each with namespaces of its own; it ends as a Pod does, whatever becomes of the test.

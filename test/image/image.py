@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The image's root as a container runtime sets it up, without one: a process and mount namespace for each pod, a mount namespace and a
 root of its own for each container. Needs root; who is not root is told so and skips.
 

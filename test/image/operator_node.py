@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A node as the GPU Operator sets it up, with our image as its devicePlugin and gfd image: the containers' commands, environment,
 mounts and configuration managers. Only where the simulation is comes from us.
 """

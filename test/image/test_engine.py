@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The archive in containerd and runc, which nodes have: it is loaded, and its containers run with what runc leaves them."""
 import os
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is in the image, and that each of its commands starts there, with nothing else around it."""
 import hashlib
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The agent of the image with everything on keeps its budget of memory."""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The image in the place of NVIDIA's, started by the GPU Operator: the cases of a drop-in."""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The manifest with simulated GPUs, in the image's root: its containers with their commands, variables and mounts, as on a node of kind.
 Where containerd and runc are there, by them too, and with what the manifest leaves each container of rights.
 """

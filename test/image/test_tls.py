@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the image's libcurl, with the OpenSSL that is in it, agrees on with servers: the versions, groups, ciphers and certificates that clusters have."""
 import ctypes
 import http.server

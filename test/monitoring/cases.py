@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """For each alert: series with which it fires, and the near misses with which it does not. promtool evaluates them once a minute.
 
 A case is (series, at, fired): values by series in promtool's notation, the time of the look, and for each alert that fires then its labels,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hooks and the simulated node of the end-to-end tests."""
 import os
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A Prometheus that scrapes agents on loopback, and what one asks it."""
 import json
 import os

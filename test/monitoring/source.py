@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the tests of rules and dashboards read: the files, the metrics that docs/metrics.md names, and what a query asks for."""
 import functools
 import os

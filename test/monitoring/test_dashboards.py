@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The dashboards: up to date, sound, and each query finds something in a real Prometheus that scrapes a simulated node."""
 import glob
 import json

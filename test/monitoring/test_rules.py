@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The alerts: each fires when it should and not on the near miss, by promtool; and each has its section in the manual."""
 import os
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The source archive is enough: it builds where there is no repository, and is the same whenever it is made."""
 import hashlib
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Manual pages and shell completion have what --help has. Both are read by the programs that they are for."""
 import os
 import re

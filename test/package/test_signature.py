@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is said of an image, and signed: made for a small one, and verified by openssl as somebody else would."""
 import base64
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the tests of the scripts have in common: names, and what to make of an answer."""
 REPO = 'registry.example.com/mine/warpshare'
 LABEL = 'nvidia.com/device-plugin.config'

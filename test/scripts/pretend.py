@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nodes whose agent and supervisor do what they are told to: for the branches of the scripts. The real ones are in test_simulated.py.
 
 As kubelet does, it starts no container of an image whose name is none, or that it cannot have: the pod waits, and its status says why. It

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A cluster for scripts that speak to it by kubectl: objects, a stand-in for kubectl, and the DaemonSet controller.
 
     cluster = Cluster(folder, runtime)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `kubectl get -o` prints: as much of JSONPath and of Go's templates as the scripts use. test_kubectl.py compares it with kubectl's
 own, where that is installed; what is not known here is an error.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A set-up guide for shares by MPS that names scripts/setup.sh, its arguments and NVIDIA's objects: each of its command lines, as it stands
 there, or as docs/install.md names it. Those that look at logs are run with the real programs in test_simulated.py.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """deploy/kind/setup.sh, with every branch taken: kind, nvkind and docker only write down what they are asked."""
 import os
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The stand-in for kubectl beside kubectl: every template of the scripts prints the same of the same objects."""
 import json
 import os

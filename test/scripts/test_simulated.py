@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The scripts with a cluster of one simulated node: what they apply starts the agent and `warpshare mps`, kubelet counts what these offer."""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """scripts/verify-mps-setup.sh, with every branch taken."""
 import pytest
 import yaml

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Everything at once: random work and faults of all kinds on one node, and what must hold meanwhile (docs/soak.md).
 
     everything.py [--seconds N] [--seed N|random | --replay SCRIPT] [--out FOLDER] [--without WORD,…] [--shrink SECONDS]

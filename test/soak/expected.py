@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What must hold on the node of a soak, whatever happens there: pure. What was seen goes in (Facts), what is wrong comes out, as texts by
 what they are about.
 

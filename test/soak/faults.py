@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Faults of a soak that last, from the step that begins them to the one that mends them."""
 import contextlib
 import os

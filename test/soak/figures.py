@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What must not grow: memory, descriptors, threads and wake-ups of the two processes, and the files that they leave."""
 import dataclasses
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What happens at once in a soak: to processes, GPUs, and the API server."""
 import contextlib
 import os

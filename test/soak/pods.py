@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pods of a soak, and the CUDA programs in them. A pod's own thread does what kubelet does for it: it tries until it succeeds, or the pod
 is to end. What is found wrong is said at once (Scene.wrong)."""
 import os

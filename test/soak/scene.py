@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The node of a soak, and how each step is carried out on it: four H100s, two of them shared by the device plugin, two given out by DRA;
 agent and supervisor with a parent that starts them again, as in their containers; the stand-ins for kubelet and the API server with exactly
 the rights of deploy/rbac.json."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """
 Of a script that fails, a short one that still does, pure: first without the steps before an empty node, which cost most and mostly do not
 matter; then by delta debugging (Zeller's ddmin) over the steps.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a year on a node does to the agent, in minutes: thousands of Allocate calls, a hundred restarts of kubelet, a GPU that
 fails and returns, configurations that come and go. Under valgrind nothing may leak and nothing be misused; without it memory
 may not grow.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The steps of a soak, made from a seed: pure. The same seed makes the same steps, and a step says all that it needs, so that any of them can
 be left out of a script and the others still mean the same: what names a pod that was never made does nothing.
 

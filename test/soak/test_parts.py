@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The parts of the soak that are pure: the steps, what must hold, what grew, and how a script gets shorter."""
 import itertools
 import os

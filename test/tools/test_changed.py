@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tools/changed: what differs from how it passed is named, and nothing else."""
 import os
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tools/check over a project of fake tests: which failures make it fail, and which it only names."""
 import os
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tools/coverage: the table that it makes of what LLVM counts, without running anything."""
 import importlib.machinery
 import importlib.util

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tools/gpu: its report has the rows of docs/hardware-notes.md, and only what was seen on a GPU gets into the notes."""
 import importlib.machinery
 import importlib.util

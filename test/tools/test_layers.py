@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tools/check-layers over a tree of a few files: what goes past the layers is found, wherever it stands."""
 import os
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tools/link-order: what a list names lies together, whether the compiler gave it a section or only its object has one."""
 import os
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What nobody builds rots: each target of the Makefile, and each command of HACKING.md, has its place in `make check`."""
 import os
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tools/plot: figures as a picture. And each picture in docs/pictures that was drawn of figures is what they are drawn as today."""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tools/release-check: a commit that may become a release, and one thing at a time that is missing."""
 import os
 import pathlib

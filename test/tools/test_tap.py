@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """test/unit/tap, which runs each test: what it lets through of the host."""
 import os
 import pathlib

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What a model does next (test/unit/<layer>/<…>model.c): drawn by a seed, which a failure names, or from the bytes of a
  * fuzzer, which keeps those that reach something new.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A client of the simulated API server, on the loop of a test: it has a kubeconfig in a folder of its own, and the
  * server has one Node.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* epoll of a program (libuv's, other libraries') that takes no more sockets, as at a limit of the system. */
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A client of an HTTP server that is on the same thread: it never waits, it lets the loop turn until what it waits for
  * is there. So a server that blocks would stop the test, which its time limit ends.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The kernel is an older one for the calling process, and for good: a system call is refused as if it were not there.
  */

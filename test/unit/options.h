@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Options for tests of what reads them, as cmd/cli/command.h parses a command line: "--flag=value" of option_table
  * only, and variables.

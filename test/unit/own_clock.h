@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The monotonic clock of the program is the test's: a loop that runs sees only the time that the test lets go by, and
  * what waits for seconds takes none. Sockets and files are the kernel's, and at once. For one file of a program.

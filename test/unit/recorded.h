@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Answers of a real API server, as they were recorded: status line, headers, body.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A loop that stands still: time goes by where the test lets it, and what is due then is called. Nobody else sets the
  * time of a loop that does not run.

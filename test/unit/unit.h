@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What every unit test includes: cmocka with the headers it expects, and the two macros that keep a list of tests
  * short.

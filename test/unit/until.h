@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Waiting in a test: the loop runs until |condition| holds, which is asked each millisecond. One that does not within a
  * minute fails the test, and is named.

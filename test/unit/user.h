@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Whether this machine lets a test become another user: root of a container that has no other user does not.
  */

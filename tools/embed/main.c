@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Makes a C file of files, so that a program has them in itself: embed OUTPUT HEADER TABLE NAME=FILE…
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The three files have one form: the words on the line so far lead to a place among the commands, "mps status", and for
  * each place there are the commands below and the options, and for each option that takes a value the values, or files.

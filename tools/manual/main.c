@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * warpshare-manual DATE PAGES BASH ZSH FISH: writes manual pages and completion files into these folders. A tool of the
  * build; which files there are follows from the table of commands.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Manual pages and shell completion, made of the tables of commands and options when the program is built: what --help
  * says is what they say. Not part of the program: main.c is one of its own, which is linked with the commands for their

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * man(7) knows lines that begin with a dot, and backslashes. Every hyphen is written as a minus, so that what is copied
  * from a page can be run.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * JSON objects of our own, on disk and between our processes: a table says which member of a struct is which field. By
  * it the struct is written, in the table's order, and read back, with a bound for each value. What the values mean

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "base/data/tree.h"
 
 #include <stdio.h>

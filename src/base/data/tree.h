@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Reading a YAML tree by key: typed, with the path and line of each fault, and warnings for keys that are not read.
  *

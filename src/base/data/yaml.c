@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The tree is built from parser events, not from libyaml's own document: the caps then hold while the text is read, and
  * a text that is all anchors costs no quadratic search.

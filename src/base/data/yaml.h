@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * YAML, and therefore JSON, into one jansson tree, with the line of every value. It knows no schema.
  *

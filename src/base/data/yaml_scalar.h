@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * One YAML scalar into a jansson value: the resolution rules of YAML 1.1 as go-yaml v2 applies them. Part of
  * base/data/yaml.h.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The child's output is one pipe, read when the child has ended: what it wrote lies there by then; and, of one that is
  * still there after CHILD_BRIEF_MS, whenever there is something. The struct lives until the child is reaped, which may

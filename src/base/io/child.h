@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A child process on the loop: what goes into its standard input, what comes out, how it ends, and by when.
  *

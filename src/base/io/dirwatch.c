@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * inotify by uv_fs_event_t, plus a timer. The kernel's watch follows the inode, so a directory that was removed and
  * made again needs a new one: each poll compares the identity of what is watched with what is at the path now.

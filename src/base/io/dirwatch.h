@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Notices that the entries of a directory may have changed, for as long as the loop runs: also when the directory does
  * not exist yet, is removed, or is made again.

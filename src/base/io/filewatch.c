@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Each poll follows the path again, link by link: it first sets the kernel's watches and then reads the content, so
  * that no change between the two is missed. The kernel's watches follow inodes. After an event all of them are made

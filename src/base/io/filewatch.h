@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Reports that the content of one file has changed, for as long as the loop runs, however it changed: it was written in
  * place, replaced by a rename, or a symbolic link on the way to it leads elsewhere. A ConfigMap in a pod is the last:

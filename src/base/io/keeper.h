@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The parent of a process in a container, the agent or the supervisor of MPS: it starts that, and starts it again at
  * once when a signal has ended it (a fault of ours or of the driver's library, the kernel out of memory, kill -9).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A unix stream socket with lines both ways, for both ends: who connects, and who was connected to. It knows nothing of
  * what the lines say.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A lock on a directory itself, held by at most one process of the node and given back by the kernel when it dies.
  *

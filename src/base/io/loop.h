@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A loop of libuv: its beginning, and turning it until something has come true, for what does one thing after the
  * other.

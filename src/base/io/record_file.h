@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A file with the state of its owner, for the next process that does the owner's work. Only root reads it. When it
  * cannot be written, the first failure and each with another text are logged, and the owner is asked to write it again:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Addresses of unix stream sockets, and sockets that are bound to one. */
 #pragma once
 

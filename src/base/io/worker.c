@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Two objects: a worker has the requests, a process has the socket and its end. A process that is of no use any more
  * leaves its worker at once, and lives on alone until the kernel has ended it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A process of ours for what may never return: files that a tenant or a network serves, calls into NVIDIA's library.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Writes the JSON for the pages of one node, GPU or pod, and of events. Pure. All numbers that are not known are
  * absent, as on the page of a node (node/report/node_page.h), whose names these are; memory is in bytes, a ratio is

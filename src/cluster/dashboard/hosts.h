@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Checks the host name by which a browser calls the dashboard. Another site can let its own name point to the
  * dashboard's address (DNS rebinding), and its page then counts as the dashboard's: the browser lets it read

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The text of each node is kept, with the version at which it changed last. A node that is asked again and says the
  * same changes nothing, since what it uses is rounded. A viewer who does not see all gets texts of their own, which are

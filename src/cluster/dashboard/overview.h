@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The whole cluster as the map shows it, small: GET /api/v1/overview.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * GET /api/v1/search?q=TEXT: nodes, GPUs and pods whose name contains the text, in any case. Pure.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The dashboard's port: the page, and what it shows as JSON (overview.h, details.h, search.h). It only reads, and takes
  * GET and HEAD alone.

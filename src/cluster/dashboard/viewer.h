@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The data that a viewer of the dashboard is shown.
  *

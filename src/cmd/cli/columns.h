@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Tables. For people: cells in aligned columns, two blanks between them. A column in which no cell says anything, as
  * "-" does, is left out, unless |keeps_idle| is set after columns_init(). For programs: comma-separated values (RFC 4180).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Reads the arguments: own options, options of the table, switches and words. config/option.h checks their values.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A command: what stands on its command line, as data, of which --help, the manual and the completion of shells are
  * made, and the function that carries it out.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* kubectl warpshare: the same program as a plugin of kubectl, which looks at the whole cluster. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The parts that the commands of kubectl-warpshare share: kubectl's flags, the connection to the cluster, and one
  * reading of it.

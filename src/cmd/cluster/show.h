@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* How the commands of kubectl-warpshare show a view of the cluster: tables, JSON and CSV. Pure: from a view to text. */
 #pragma once
 

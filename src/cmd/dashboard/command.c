@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * warpshare dashboard, kubectl warpshare dashboard: the page of the cluster, as long as it runs.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The simulator that comes with the program, for use without a GPU: where its files are, and which models it has. */
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * doctor's checks that ask the API server: whether the agent can read what a container declares, of kubelet's socket or
  * of the API server; and for DRA whether kubelet finds the driver, and whether the API server has what the node offers.

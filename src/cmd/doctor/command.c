@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* warpshare doctor: runs each check in a child process, then prints the findings. */
 #include <jansson.h>
 #include <signal.h>

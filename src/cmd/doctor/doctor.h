@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * warpshare doctor: checks one by one what a node needs, and what is known to go wrong on it. It changes nothing.
  *

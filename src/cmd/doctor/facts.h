@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Parses texts of the kernel and the system for doctor's checks. Pure. */
 #pragma once
 

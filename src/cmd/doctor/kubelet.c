@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * doctor's checks of kubelet's directory: whether kubelet runs, which other plugins register, and the CDI files of
  * container runtimes.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * doctor's checks for MIG: whether a change is unfinished, whether a mode waits for a reset, and what the MIG manager
  * makes of the node's label.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* doctor's checks of MPS: programs, folders, daemons. */
 #include <dirent.h>
 #include <errno.h>

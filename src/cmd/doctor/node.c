@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* doctor's checks of the machine: driver, GPUs, and kernel settings. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Reads config.toml of NVIDIA's container toolkit as far as it says by which of its ways a container asks for GPUs. Of
  * TOML (1.0) it knows what can stand at the top level on one line; nothing else of the file is read. Pure.

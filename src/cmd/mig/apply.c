@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * warpshare mig apply and restore: make this node's GPUs as a configuration or a checkpoint wants them, or leave them
  * as they are.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* warpshare mig: the MIG geometry of this node's GPUs, by configurations in the format of NVIDIA's mig-parted. */
 #include <errno.h>
 #include <fcntl.h>

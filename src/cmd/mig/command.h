@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The commands below `warpshare mig`, and what `nvidia-mig-parted` (cmd/nvidia/mig_parted.c), which does the same by
  * NVIDIA's options, has of them.

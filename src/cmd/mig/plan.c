@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* warpshare mig plan: what a configuration would change on this node, before anything is touched. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* warpshare mps: the supervisor of this node's MPS control daemons, and commands that query it. */
 #include <errno.h>
 #include <signal.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The commands below `warpshare mps` that have a file each. */
 #pragma once
 

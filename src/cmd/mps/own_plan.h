@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A supervisor that takes its daemons from the configuration and the GPUs of this node, instead of from the agent:
  * NVIDIA's mps-control-daemon, and `warpshare mps --standalone`. It follows the configuration file, SIGHUP and the

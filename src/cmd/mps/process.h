@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * `warpshare mps` as a process: the lock of its root, the supervisor, the socket and the signals. The owner provides
  * the wanted daemons: from the socket, or from a plan of its own.

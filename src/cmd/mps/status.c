@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* warpshare mps status and ping: one question to the supervisor. */
 #include "cmd/mps/status.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The state of the MPS daemons for people: a table. Pure.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * config-manager: replaces NVIDIA's component of that name, which runs beside the plugin, the MPS control daemon or
  * feature discovery, as init container (--oneshot) and as sidecar. It keeps one file equal to the configuration that

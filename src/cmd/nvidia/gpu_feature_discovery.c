@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * gpu-feature-discovery: makes labels as NVIDIA's program of that name does, with its options, its file and its
  * NodeFeature. It follows changes of the GPUs, and checks what it published at the configured interval.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Finds the users of GPUs other than tenants, for nvidia-mig-manager: the GPU Operator's components, which its
  * DaemonSets start where a label of the node is true, and services of the host.

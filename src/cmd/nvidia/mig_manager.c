@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * nvidia-mig-manager: replaces NVIDIA's component of that name in the GPU Operator. It brings the node's GPUs to the
  * MIG configuration that the label nvidia.com/mig.config names (mig/manager.h), beside NVIDIA's device plugin and the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * nvidia-mig-parted: the commands of `warpshare mig` with the options, variables, words and exit statuses of NVIDIA's
  * program of that name (v0.15). Its scripts and the GPU Operator's MIG manager start it.

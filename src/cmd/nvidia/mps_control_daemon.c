@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * mps-control-daemon: the supervisor as a replacement of NVIDIA's component of that name. It reads the plugin's
  * configuration file and the GPUs, and so computes the wanted daemons itself; NVIDIA's plugin or ours then uses them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Finds the process that must be signalled after a new configuration: by its first argument, as NVIDIA's config manager
  * does, in all of /proc, which shows the pod (shareProcessNamespace) or the host (hostPID).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * warpshare plan: shows the plan that a configuration gives for this node's GPUs, or for simulated ones, before
  * anything runs.

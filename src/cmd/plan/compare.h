@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * `warpshare plan --replay`: configurations, given and generated, compared by what they would have made of a trace.
  * plan/replay.h decides; here are the files and what is printed.

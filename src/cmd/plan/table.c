@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The plan as a table: a block per resource, with one line for all units that are alike, and the share for each number
  * of replicas.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Prints a plan for people and for scripts, as `warpshare plan` does. Pure: a plan in, text out. */
 #pragma once
 

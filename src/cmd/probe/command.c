@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * warpshare probe: a CUDA program that measures what its container really gets of a GPU. The CUDA part runs in a
  * process of its own, since any CUDA call may hang; print.c prints what was found.

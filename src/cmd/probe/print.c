@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The output of warpshare probe: a table for people, one JSON object for programs. */
 #include <inttypes.h>
 #include <jansson.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The measurements of warpshare probe, made in a process of its own (command.c), and its output (print.c). */
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * warpshare run: starts a program in a share of a GPU, on a machine where `warpshare mps --standalone` shares them. It
  * chooses a unit, takes the share (shares.h), and becomes the program, with the variables by which MPS holds it to

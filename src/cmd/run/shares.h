@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Records which program has which share of which unit, on a machine without Kubernetes where `warpshare mps
  * --standalone` shares the GPUs.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* warpshare top: shows which pods use what on this node, once, or on a screen until the user quits. */
 #include <errno.h>
 #include <langinfo.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Units with bars, shares below them as a table, and what else is asked for: as lines of tinted text. */
 #include <assert.h>
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The model of `warpshare top`, and what programs and a plain terminal get of it. */
 #include <math.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A screen on the terminal, by ncurses: lines out, keys in. */
 #pragma once
 

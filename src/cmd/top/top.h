@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The parts of `warpshare top`. The model is the page of a node (node/report/node_page.h), filtered and sorted; it is
  * printed for programs, or drawn as lines of tinted text, which are printed or shown on a screen. Pure.

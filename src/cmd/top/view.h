@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The screen of `warpshare top`: what is to be seen of a page, and what keys do. Pure: keys, pages and sizes in, lines
  * out. It knows no terminal (screen.h) and fetches no pages (command.c).

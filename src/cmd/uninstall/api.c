@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Removes what is left in the API: the state of the MIG configuration, the Node object, and ResourceSlices. */
 #include "cmd/uninstall/uninstall.h"
 

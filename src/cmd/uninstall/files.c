@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Removes what is left on this machine: sockets, CDI specifications, and records. */
 #include "cmd/uninstall/uninstall.h"
 

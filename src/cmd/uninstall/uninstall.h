@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The parts of `warpshare uninstall`. Each searches one place for what the agent left, removes it unless it is a dry
  * run, and adds the result to the list. All may be run again.

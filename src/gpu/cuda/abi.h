@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The part of CUDA's driver interface that is used here, declared by ourselves: no CUDA header and no toolkit is needed
  * to build. Names, numbers and layouts: CUDA driver API reference manual, 12.x and 13.0.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * libcuda.so.1, loaded at run time: one table of functions, and errors that say what to do. It knows no measurement.
  *

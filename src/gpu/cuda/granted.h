@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Reads the limits that a container was promised from its environment, and checks whether the measured values keep
  * them. Pure.

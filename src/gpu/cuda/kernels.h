@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The programs that run on the GPU, as PTX text, which the driver compiles: ISA 6.0 for sm_70, which every driver since
  * 2017 takes and which runs on Volta and everything newer. Their arguments, and how they are to be launched, stand

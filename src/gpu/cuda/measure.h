@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Measures what a CUDA program finds on its GPU: what the library reports, and what the program really gets. It uses
  * one context on one device; every measurement gives back what it took. To be called in a process of its own

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * One question to the MPS supervisor, for commands: it waits for the answer.
  */

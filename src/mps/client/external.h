@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Private to mps/client/link: control daemons that Warpshare's supervisor did not start, for example those of NVIDIA's
  * container. A round asks each wanted daemon in turn for get_default_active_thread_percentage through the control

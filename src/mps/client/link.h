@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The agent's connection to `warpshare mps`, which reconnects by itself. If control daemons of NVIDIA's own container
  * run instead, it asks those at intervals.

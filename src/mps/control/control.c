@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A queue of questions; only the first one has a running front end. The next question starts from a timer of the loop,
  * so that no callback is called from inside mps_control_ask() or from inside another callback.

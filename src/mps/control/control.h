@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Sends commands to one MPS control daemon through NVIDIA's own front end, nvidia-cuda-mps-control, which reads
  * commands from standard input, a line each. The daemon's wire protocol is private, so Warpshare does not implement it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The commands to an MPS control daemon, and the parsers of its answers: in the interface that all releases have (v2:
  * one line per command), and in that of r615 and newer (v3: `nvidia-cuda-mps-control <module> <verb> …`). Pure text: no

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Partitions and namespaces of containers. This is the only place that compares the wanted ones with the existing ones.
  *

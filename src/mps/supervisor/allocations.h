@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The partitions and namespaces that containers have in the daemons, and the requests to make, remove and end them.
  * allocations.c keeps those that exist equal to those that are wanted, requests.c has what a daemon is asked for one

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "mps/supervisor/compute_mode.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The compute mode of units: EXCLUSIVE_PROCESS prevents processes that are not MPS clients from using a unit that a
  * control daemon serves; afterwards the previous mode is restored.

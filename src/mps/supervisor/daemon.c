@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A daemon as the supervisor sees it: what is wanted of it, what it reports. */
 #include "mps/supervisor/daemon_state.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Executes the actions of mps/supervisor/machine.h for one control daemon: processes, folders, commands, timers. It
  * knows no other daemon: it asks about other daemons, and records what must survive this process, through the functions

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Carries a daemon out. Everything that happens becomes an event of the state machine, and its action is executed here.
  * An action that fails at once reports this as its last step. Between actions the daemon is polled: whether it answers

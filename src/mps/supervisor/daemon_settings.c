@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Gives a daemon its settings, and checks later whether it still has them. This is one loop over
  * mps/supervisor/setting.h, which is entered at "set" for a daemon that is being configured, and at "get" for one that

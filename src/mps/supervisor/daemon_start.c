@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * From wanted to a running process: create the folders, adopt a process that runs already, ask NVML (does the unit
  * exist, its compute mode, the capabilities of the driver), then start. With an option that the program does not know,

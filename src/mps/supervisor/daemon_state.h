@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A control daemon while it is carried out: for daemon_run.c, which runs the state machine and its actions and polls
  * the daemon, daemon_start.c, which starts or adopts the process, daemon_settings.c, which sets and checks its

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Reads what processes of tenants say of themselves: variables of the environment with which a program started. The
  * tenant controls them, so a value is only a claim. Variables that the program itself sets or unsets later, before it

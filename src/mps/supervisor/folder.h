@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The folder of one control daemon: <root>/<name>/pipe, <root>/<name>/log, <root>/<name>/shm where it has shared memory
  * of its own, and the files that NVIDIA's components write and expect there. It handles files only, no process.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Collects what the logs of one daemon add to its answers: which user its server belongs to, which client waits because
  * of another user's server, what limits a server allowed a client, and why a server does not start. The facts are kept

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A child is watched by libuv. Another process is watched by its pidfd, which becomes readable when it ends. Signals go
  * through the pidfd, since its PID may belong to another process by then.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The process of one control daemon: one that we start, or one that already runs. It survives this supervisor: it has a
  * session of its own and writes to a file, not to a pipe.

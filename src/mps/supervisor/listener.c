@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A call is a request that the supervisor answers later. It keeps its client while that is connected; an answer that
  * comes after the client has left is dropped.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The supervisor's side of <root>/warpshare.sock: sends the status to clients that watch, and takes requests
  * (mps/wire/message.h).

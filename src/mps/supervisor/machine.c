@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Two tables: where an event leads from each place, and what that means. */
 #include "mps/supervisor/machine.h"
 

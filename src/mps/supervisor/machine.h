@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The state machine of one control daemon: when to start it, ask it, give up, wait and end it. It is pure (events in,
  * actions out: no process, no clock); mps/supervisor/daemon.h executes the actions.

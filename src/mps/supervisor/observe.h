@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Collects facts about a daemon. A poll asks the daemon for its servers and their clients, by one front end if the
  * servers are those of the last poll, then asks about each client's process: all of it once, later only whether it is

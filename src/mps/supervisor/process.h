@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Reads what the kernel itself knows about a process, such as which container it runs in, and recognises control
  * daemons and their servers. PIDs are reused, so a process is identified by its PID and start time. Nothing

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * <root>/state.json: what must survive a restart of `warpshare mps`. Values and one file; mps/supervisor/supervisor.h
  * decides with them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Asks a control daemon for one container: to create its SM partition or MPS namespace, to remove it, to terminate one
  * client. allocations.c decides which are needed, and gets the outcome.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Private to requests.c and allocations.c in this folder: a request to a control daemon, until its answer is delivered.
  */

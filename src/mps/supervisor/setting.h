@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * One setting of a control daemon: how it is read, how it is set, and whether an answer shows it as it was set. Pure:
  * mps/supervisor/daemon_settings.c sends the commands.

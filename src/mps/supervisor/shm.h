@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The /dev/shm of one daemon: its own, or the node's. The choice is made when the daemon's folder is created, and holds
  * as long as the folder: containers have it mounted for their whole life, and kubelet gives a restarted container the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "mps/supervisor/shm_mount.h"
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The tmpfs that is /dev/shm for MPS servers and their clients: mounts it, enters it, and finds the processes that use
  * it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Owns the objects of which a supervisor consists, and what they share: the record and the status. Their changes are
  * collected here: one write of the record and one call of on_change per turn of the loop.

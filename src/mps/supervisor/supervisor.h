@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Keeps the MPS control daemons of this node as they are wanted: starts, configures, polls, repairs and stops them.
  *

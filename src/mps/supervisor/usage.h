@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * How much memory each MPS process has on a unit, and whether the unit is lost: figures of NVML, all of one moment. If
  * NVML does not answer, the last figures stay until they are older than MPS_USAGE_FRESH_MS.

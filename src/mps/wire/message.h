@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The messages between agent and `warpshare mps` over <MPS root>/warpshare.sock: one JSON object per line, in both
  * directions. Pure: texts and values. A line has at most MPS_MESSAGE_MAX bytes; a longer line, or one that is not a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The daemons as metrics: net/metrics/exposition.h makes the text, docs/metrics.md explains each metric. */
 #include <string.h>
 

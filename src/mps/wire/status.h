@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The status of the MPS daemons of this node: facts that `warpshare mps` collects and the agent acts on. Values only.
  *

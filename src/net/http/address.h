@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A socket that listens at an address which is written as text. No names: to ask a name server blocks. */
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The functions of libmicrohttpd that net/http/server.c uses. The library is loaded when it is first needed. Debian
  * builds it with GnuTLS, which is not used here: it would make each start of the program take three times as long, and

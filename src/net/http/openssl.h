@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The functions of OpenSSL that net/http/tls.c uses. The library is loaded when it is first needed: libssl where there
  * is one, as in Debian, or the part of it that the image's libcurl has. So a program that uses no TLS does not load it,

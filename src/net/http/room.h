@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Decides which connection is closed when there are more connections than room. Pure: it knows no sockets.
  *

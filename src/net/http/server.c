@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * libmicrohttpd keeps its sockets in an epoll descriptor of its own. The loop watches that one, and calls MHD_run()
  * when it is readable. MHD_get_timeout() says whether work is left then: it is done in the next turn of the loop, so

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * HTTP on a TCP port: requests that read, GET and HEAD, for people's browsers, for Prometheus and for probes. It knows
  * nothing of what is read. The protocol is libmicrohttpd's, without a thread of its own: the loop runs it when there is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * TLS in front of an HTTP server (net/http/server.h), by OpenSSL. What clients send is decrypted into a pair of sockets
  * whose other end libmicrohttpd has: it knows nothing of TLS, and all bounds and deadlines of connections are the

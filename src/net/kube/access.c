@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A question looks into what is kept; what is missing it asks of the API server, and looks again with each answer,
  * until nothing is missing.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Who sends a bearer token, and what may they do? The API server answers: a TokenReview says whose token it is, and a
  * SubjectAccessReview whether that user has a right. So a server of pages needs no user accounts of its own; its

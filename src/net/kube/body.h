@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Bodies of requests and answers: JSON values as text, and what an answer says. Pure; private to net/kube.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A client of the Kubernetes API on libuv's loop, over libcurl: requests and their answers. It knows no kind of object.
  *

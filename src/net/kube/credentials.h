@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The API server's address and our identity, from a kubeconfig file or from a pod's service account. It sends nothing.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * libcurl, and its settings for one transfer: the address, the proxy, TLS and the headers. It also checks what libcurl
  * does not: that the server's certificate has names. Private to net/kube.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Decides which Kubernetes events are sent, and how often: a repeated event increases a count, and events above a rate
  * are dropped. Pure: the caller passes events and the time, and gets the next event to send. It knows neither HTTP nor

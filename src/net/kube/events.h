@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Sends Kubernetes events, which `kubectl describe` and `kubectl events` show. net/kube/event_queue.h decides which
  * ones are sent; this module sends them one at a time, and again with back-off while the API server is not reachable.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A program of the user's kubeconfig that makes credentials (users[].user.exec, client.authentication.k8s.io): a token,
  * a client certificate, or both, with the time until which they are good.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A kubeconfig: named clusters, users and contexts, of which one context is current. Unknown keys (extensions,
  * preferences) are ignored, as in all other clients.

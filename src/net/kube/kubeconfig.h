@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The credentials of a person, found as kubectl finds them: what the flags say, then the kubeconfig of --kubeconfig,
  * the files of KUBECONFIG (several, separated by ':'; those that are not there do not count), ~/.kube/config, and at

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Lists all objects of a collection once, page by page, so that no answer is large. All pages show the same moment, the
  * resourceVersion of the list, as long as the server still has it; if not (410), the list fails and the caller starts

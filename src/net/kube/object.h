@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Reads and compares API objects, which are JSON trees of any shape. It knows no kind.
  *

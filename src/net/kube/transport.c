@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Two callbacks of libcurl say which sockets to wait for, and until when; libuv passes socket events to libcurl by
  * multi_socket_action(). A transfer with news is put into |ready|, and transport_deliver() always takes the head of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * HTTP requests to one server: libcurl's multi interface on libuv's loop, with the credentials in each request. It does
  * not know their content.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * |known| maps "namespace/name" to the resourceVersion. A list marks each object with the number of its round; at the
  * end of the list, objects with an older number are gone.

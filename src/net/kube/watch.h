@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Follows a collection, or one object of it, as long as the loop runs: a list, then a watch that continues from it,
  * repeatedly. It reports which objects exist and which are gone; it knows no kind.

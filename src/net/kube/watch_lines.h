@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Parses the answer to a watch as it arrives: bytes in, events out. The API server writes one JSON object per line. It
  * knows nothing about connections.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Metrics as Prometheus reads them: the text format, version 0.0.4. Pure: numbers and labels in, text out. What the
  * numbers mean, their owner knows; docs/metrics.md lists them all.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * GET /metrics, GET /node, GET /healthz and GET /livez on a TCP port, for Prometheus, for `warpshare top` and its like,
  * and for kubelet's probes. It does not know the content of the pages. /healthz reports whether all is well. /livez

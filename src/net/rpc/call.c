@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A call: its life, what it sends, and what a server and a client do with what arrives. A message goes out as the
  * peer's windows allow, at most one waits behind it, and the trailers follow the last one.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * One link and one timer. The timer is armed for the earliest deadline, and at once when a call left something to send:
  * so nothing is ever reported from within the function that asked for it.

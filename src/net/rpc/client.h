@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A gRPC client on a unix socket: connects, runs one rpc_session, any number of calls. One thread, the loop's.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Private to rpc/: what the files of the engine share. session.c is the connection, call.c a call: what it
  * sends, and what a server and a client do with what arrives.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "net/rpc/head.h"
 
 #include <nghttp2/nghttp2.h>

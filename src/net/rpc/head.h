@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * One header list of a gRPC stream: takes its fields one by one, checks them, keeps what gRPC needs. It knows neither
  * streams nor services; the session turns its result into frames.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Private to rpc/: one session on one connected unix socket. Reads into a buffer that its owner lends, writes what the
  * session has, at once where the socket takes it, and says when it is over. It knows no roles.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * gRPC messages: shared bytes on the way out, reassembly from DATA frames on the way in. And gRPC's own vocabulary:
  * status codes, the percent-encoding of grpc-message, the text form of grpc-timeout; protobuf in and out of an arena.

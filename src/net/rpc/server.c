@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Connections in a list, each a link; one timer for the earliest deadline of all, armed only while there is one.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A gRPC server on a unix socket: listens, runs one rpc_session a connection, arms one timer for deadlines.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The connection. nghttp2 keeps the HTTP/2 state; here its callbacks are turned into what calls understand, and what it
  * does not bound is bounded: streams that a peer breaks or abandons without end, and control frames that it does not

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The gRPC engine: one HTTP/2 connection, bytes in, bytes out. It owns no socket, no timer and no clock, and knows no
  * message type; net/rpc/server.h and net/rpc/client.h put it on sockets.

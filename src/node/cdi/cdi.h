@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Writes CDI specifications for the GPUs and MIG devices of the plan: one file for each class,
  * k8s.device-plugin.nvidia.com-<class>.json. A container runtime is given the name of a device, looks it up in these

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Shared by all functions of one cdi_publish(), on the stack of that call: for what it writes, and where the files are.
  *

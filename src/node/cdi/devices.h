@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The devices of class gpu: their names, and the device nodes that each has. */
 #pragma once
 

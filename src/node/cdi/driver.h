@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The files of the driver that a container needs: libraries of the running version, the symbolic links to them, and
  * configuration, firmware, programs and sockets. They are searched in folders below the driver's root; nothing is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The files that this process has written to the folder of CDI specifications. Containers cannot start or restart while
  * one of them is missing, and other programs write and remove files there. So their content is remembered, and a file

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Hooks: commands of NVIDIA's container toolkit that the runtime runs, on the host, before the container's own program
  * starts. They are the same as those of NVIDIA's plugin; --cdi-disable-hooks leaves out some or all. A toolkit that is

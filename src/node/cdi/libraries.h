@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Reads bytes of shared libraries and of ldconfig. Every offset and size is checked before it is used: files that are
  * truncated, hostile, or of another architecture or word size are ignored.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Device metadata (KEP-5304): a file in the container by which a program learns which devices it has and, here, how
  * large its share is. It is the same for a claim (node/dra/claim_cdi.h) and for a share of the device plugin

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "node/cdi/mps_devices.h"
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The devices of class mps: they only set variables of MPS clients, which variables in a pod's specification cannot
  * override. plan/mps_limits.h has their names and values.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Drivers without versioned libraries in the usual folders: WSL, where Windows provides the libraries, and Tegra, whose
  * system has lists of the files that belong to the driver. Both have one unit, and a driver that is mounted like any

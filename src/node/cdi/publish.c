@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Makes the documents and writes them to disk. */
 #include "node/cdi/cdi.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "node/cdi/spec.h"
 
 #include <ctype.h>

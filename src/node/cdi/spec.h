@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A CDI specification as a document: devices with edits, edits that all devices share, and the rules of the format.
  * Pure.

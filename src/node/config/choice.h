@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Chooses the configuration of a node from several named ones. Pure. Input: the label's value, the existing names, the
  * default and the fallback strategies; output: a name, or the reason for none. It does not know where names come from

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The agent's configuration: where it comes from, which one this node uses, and whether it was accepted. This module
  * chooses and records; the agent loads, builds and serves.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The configuration that this node has accepted, and why the newest one is refused or waited for. It is reported in the
  * log, in annotations of the node, for users who have only kubectl, and in events, and recorded on disk

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * One reading of the configuration, with what the environment adds to it. Everything that is built from it shares it.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A source of named configurations: a folder (a mounted ConfigMap), or a ConfigMap read from the API server. It lists
  * the names, returns one by name, and reports when something may have changed. It knows no label and chooses nothing.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * One configuration as it was read: its name, its source and its content. Immutable, and shared by references. The last
  * good one is recorded on disk: an agent starts with it while it cannot learn which configuration is the node's. Only

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Allocates what a claim was given, once the claim is read: has the MIG devices of candidates made, books all of it in
  * the ledger, and waits until the ledger has it, as until its MPS daemon is ready. And the way back.

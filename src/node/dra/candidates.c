@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * MIG candidates: the GPU instances that can be created on a GPU whose geometry may change, and which counters each
  * consumes.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The units of a node while its layout is built, and the MIG candidates among them; private to node/dra/layout.c. */
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A claim on its way through Prepare, and the reading of the parts of a ResourceClaim that are for our driver. The
  * fields are the same in v1, v1beta2 and v1beta1. Pure.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The CDI specification of one prepared claim, in a file of its own: what container runtimes add to a container with
  * the claim.

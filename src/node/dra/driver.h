@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The DRA driver of this node, composed of its parts: it publishes devices (node/dra/publish.h), kubelet finds and
  * calls it (node/dra/registration.h, node/dra/service.h), and it prepares claims (node/dra/prepare.h) with the API

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * NodeWatchResources: sends the health of the devices to all watchers. Kubelet shows it in the status of pods.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Makes and destroys the GPU instance of a MIG candidate, by NVML: each function blocks and may hang, so only a request
  * of gpu/nvml_pool.h calls it. Instances made by other programs are never destroyed, nor used.

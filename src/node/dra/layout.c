@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * First the units are listed, each with the counters that exclude others; then every form of each unit, in the order
  * that packs.

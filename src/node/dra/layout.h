@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The layout: which DRA devices a node offers, of which GPUs, with which capacities, and which devices exclude each
  * other. Pure: no clock, no I/O, no JSON. node/dra/slices.h makes ResourceSlices of it; Prepare looks up the device of

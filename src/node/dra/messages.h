@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Converts DRA's gRPC messages to structs and back. Private to node/dra/service and node/dra/health_stream. It knows no
  * calls and no clock.

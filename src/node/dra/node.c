@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "node/dra/node.h"
 
 #include "net/kube/object.h"

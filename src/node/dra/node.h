@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The things of the node that the parts of the DRA driver need: its API server, its ledger, its names, and the plan in
  * force. The driver (node/dra/driver.h) owns this and changes it; the other parts only read it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The opaque parameters for our driver, of a claim and of its device class: applies them to what the claim gets. Pure.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Prepare and Unprepare of claims: the order of the steps. If the agent is killed between any two of them, the next
  * agent finishes or undoes the claim.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A claim from the caller is checked in the same way as one from the file, so nothing is written that could not be read
  * again.

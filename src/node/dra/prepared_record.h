@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The prepared claims on disk, in one JSON file. After the agent was killed at any moment, the next one reads in it
  * which claims to finish and which to undo.

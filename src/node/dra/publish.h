@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Keeps the ResourceSlices of this node in the API server as the layout says, as long as the loop runs. It creates and
  * changes them, and restores them if another program removes or changes them (kubelet deletes all of them when it

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Reads a claim that is to be prepared, until it can be allocated: the claim from the API server, then, once the layout
  * is known, its pods (node/ledger/pod_source.h) where they decide: of a claim with several shares by MPS, which

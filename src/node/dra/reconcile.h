@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Finds the next step that makes the slices of a pool those that are wanted: one write at a time, after which it is
  * called again. Pure.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The driver's two sockets: the one that kubelet's plugin watcher looks for, and the one that kubelet then calls.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Whether the devices that a claim was allocated are free on this node. They may still be held: kubelet deletes a pod
  * with a grace period of 0 at once, the scheduler allocates the devices of its claim to the next claim, and the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Requests wait for works. A waiter is one claim of one request, and is in the list of the work that will answer it.
  * Works are in the order of the requests; those that can begin are also in |ready|.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Serves DRAPlugin v1 and v1beta1, and DRAResourceHealth v1 and v1alpha1 (node/dra/health_stream.h). It passes claims
  * to node/dra/prepare.h.

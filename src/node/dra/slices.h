@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The layout as ResourceSlices: JSON for each version of the API, and the comparison with the API server's answers.
  * Pure.

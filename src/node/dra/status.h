@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Shows users a prepared claim: the entries of our devices in the claim's status.devices, as a server-side apply.
  *

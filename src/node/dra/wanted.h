@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Finds the device of the layout, and its limits, for each result of a claim. Pure; knows neither ledger nor
  * supervisor.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "node/events/node_events.h"
 
 #include <stdarg.h>

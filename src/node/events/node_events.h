@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The Kubernetes events that the agent sends about its node, and about the pods concerned. The reasons are documented
  * in docs/events.md; log lines have the same words as event=…. It knows no GPU and no plan. The caller logs what

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The broker answers two questions of a plugin: which ids of its resource are unavailable, and to which unit a request
  * is bound. The plugin knows kubelet; the broker knows what containers hold, and what MPS must create for them first.

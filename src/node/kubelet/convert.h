@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Converts between kubelet's protobuf messages and our structs, for device plugins. The only file that includes that
  * generated code.

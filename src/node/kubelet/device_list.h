@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The device list of one resource as kubelet gets it: its devices with their health, and earlier devices. Pure.
  *

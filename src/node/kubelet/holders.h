@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Combines kubelet's two records of who holds which device. Pure.
  *

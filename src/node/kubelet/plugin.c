@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The sockets for a registration: creates and closes servers and Register calls as node/kubelet/registration.h decides.
  * Both must exist at the same time: kubelet calls GetDevicePluginOptions on our server before it answers Register.

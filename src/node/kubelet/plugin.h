@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Serves one resource to kubelet: a socket of its own, the DevicePlugin service on it, and its registration.
  *

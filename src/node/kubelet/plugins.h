@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Everything this node shows to kubelet: one plugin a resource, the watch on kubelet's directory, and the lock that
  * keeps a second agent out.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * kubelet's answer is a tree: pods, containers, and an entry per device and NUMA node. It is flattened and sorted by
  * id, then pod, so that duplicates stand together; the rest is then counted per container and distributed.

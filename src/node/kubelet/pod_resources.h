@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Asks kubelet which container holds which devices, over its pod-resources socket (v1.PodResourcesLister/List).
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "node/kubelet/registration.h"
 
 void registration_init(struct registration *registration)

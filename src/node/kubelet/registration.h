@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * When to register with kubelet, when to close, when to wait: the state machine of one resource. Pure: events in,
  * actions out; it owns no socket, no timer and no clock.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Answers kubelet's requests for one resource: GetPreferredAllocation, Allocate and PreStartContainer.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * NVIDIA's labels of GPUs and MIG devices: "nvidia.com/gpu.*" for whole GPUs (and, under migStrategy single, for MIG
  * devices over them), "nvidia.com/mig-<profile>.*" under mixed.

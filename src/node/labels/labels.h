@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Labels of the node: what inventory, configuration and plan say to the scheduler. Pure. It does not know where they go
  * (node/status/labels_publisher.h); docs/labels.md is the list for users.

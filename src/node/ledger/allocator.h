@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Requests of kubelet: binds the device ids of each to a unit, enters the allocation, and has the supervisor make what
  * the container needs. A request that finds no room waits for kubelet, since a pod may have ended:

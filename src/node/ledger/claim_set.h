@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The DRA claims of the ledger: the inside of node/ledger/claims.h, which explains them. A claim waits for MPS daemons:
  * the caller that changes the claims updates the wanted daemons and calls claim_set_advance().

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The shares and units that DRA claims hold: shares by MPS with limits of their own, and whole units. A part of the
  * ledger (node/ledger/ledger.h).

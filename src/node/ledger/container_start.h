@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Makes what a container needs before it starts: CDI devices with the limits of all that it holds at the daemon of the
  * node, and with those that it declares itself, at any daemon. kubelet names the ids of one resource; its checkpoint,

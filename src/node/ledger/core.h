@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The base of all other parts of the ledger: the options, the plan, the MPS daemons, the resources under MPS and
  * kubelet's holdings. ledger.c owns it, opens it and closes it; the others read it, and call the functions of its three

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "node/ledger/daemons.h"
 
 int daemons_init(struct daemons *daemons, const struct mps_link_options *link, struct error *err)

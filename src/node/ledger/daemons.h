@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The MPS daemons as the ledger sees them: which are wanted, what the supervisor reports of them, and whether that
  * report is about the daemons that are wanted now.

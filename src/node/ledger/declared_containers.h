@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * provisioning: declared. What containers declare of their share (plan/declared.h), as their pods' objects
  * say. The pod is read when the container starts (declared_pods.h).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "node/ledger/declared_pods.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Reads pods that hold something by MPS, from kubelet or the API server (node/ledger/pod_source.h): what their
  * containers declare, at the start of a container, and for containers that had started before the agent; and whether

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * How each daemon was in the newest status, and how often it became faulty, by kind of fault. Pure: it gets one status
  * after the other. A daemon that is not in the newest status is forgotten with its numbers; one that is faulty in its

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Knows who holds which devices of this node, of all resources, from three sources:
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The ledger: what the containers of this node hold under MPS, and whether their limits can be enforced: the agent's
  * side of MPS. It joins the allocations (plan/allocations.h), kubelet's list of holders (node/kubelet/pod_resources.h)

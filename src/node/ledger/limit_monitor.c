@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "node/ledger/limit_monitor.h"
 
 const char *limit_violation_kind_name(enum limit_violation_kind kind)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The limit monitor compares the allocations of containers with what their processes really have, by the facts of
  * mps/wire/status.h. It says which limits are violated and which client is to be terminated. Pure: the caller passes in

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Reports what changes under MPS: each change of a daemon, and each violation, once, with the pods concerned: in the
  * log, where the field "event" has the reason, and as Kubernetes events of that reason (node/events/node_events.h) on

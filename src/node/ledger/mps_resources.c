@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "node/ledger/mps_resources.h"
 
 #include <string.h>

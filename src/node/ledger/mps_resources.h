@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The resources under MPS and their allocations, the files in which the allocations survive the agent, and which device
  * ids are unavailable.

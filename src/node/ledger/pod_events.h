@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Events for the pods that hold a part of a unit. For an allocation under MPS the ledger knows the unit; for all other
  * devices the ids in kubelet's list name it. kubelet is asked for its list for each event, because a list is kept up to

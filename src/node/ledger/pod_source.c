@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "node/ledger/pod_source.h"
 
 #include <assert.h>

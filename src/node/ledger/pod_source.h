@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Reads a pod: from kubelet, whose socket of pods (Kubernetes 1.37, v1alpha1.Pods/GetPod) needs no right in the
  * cluster; and from the API server if that socket is missing, refuses, has another pod, or does not answer in time.

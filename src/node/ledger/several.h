@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Containers that hold devices of several resources and do not get all of them (plan/several.h): looked for in
  * kubelet's record when something was allocated, and reported once each, in the log and as an event of the pod.

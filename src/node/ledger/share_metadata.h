@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Device metadata of the shares of the device plugin: the file in which a program in the container reads its share, in
  * the same form as that of a claim (node/cdi/metadata.h). An allocation has one file, and a mount of the answer brings

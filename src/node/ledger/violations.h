@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Whether the containers keep within their limits: the limit monitor (limit_monitor.h) is polled as long as MPS daemons
  * have clients or a violation stands. Violations are reported and counted, and the clients that the monitor names are

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The page of this node (node/report/node_page.h), made of what the agent has anyway: inventory, plan, health, what was
  * granted and what is used. Pure but for the names of processes, which are read from /proc. Without an agent,

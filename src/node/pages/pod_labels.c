@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "node/pages/pod_labels.h"
 
 #include <stdlib.h>

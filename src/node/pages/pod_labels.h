@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Labels of the pods of this node, those that an operator has chosen (config/kube_name.h), for metrics. The pods are
  * watched as long as this exists, by their metadata alone; of each only its name and these labels are kept. Where they

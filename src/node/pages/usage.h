@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * GPU use by pod on this node: the monitor's samples, joined to the ledger's allocations by device plugin and DRA.
  * Names of pods of DRA claims come from the API server, in the claims. Names of pods without a share by MPS or DRA come

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "node/report/node_page.h"
 
 #include <math.h>

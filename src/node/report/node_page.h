@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The page of one node, GET /node of the agent (docs/node-page.md): its GPUs, how they are shared, who was granted how
  * much of them, who uses how much, and what happened lately. The agent writes it; `warpshare top`, `kubectl warpshare`

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Access to the API server for a node's agent and for the commands: with the node's name (--node-name, NODE_NAME) and
  * the credentials of a kubeconfig (--kubeconfig, KUBECONFIG) or of the pod's service account. All users of this module

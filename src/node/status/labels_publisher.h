@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Publishes labels: in a file of node-feature-discovery, in its NodeFeature object, on the node itself, or on standard
  * output. node/status/reconcile.h keeps them there, and what is already correct is not written. If the node is watched,

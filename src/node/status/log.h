@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Log lines of the agent about its node: GPUs, resources, health, and calls into NVML that do not return
  * (gpu/monitor.h). Every program with a monitor logs these; the agent also sends Kubernetes events and fails /healthz.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The node's labels about MIG (mig/manager.h): reads the wanted configuration, and reports the state. It decides
  * nothing.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The labels of this node: reads from the machine what node/labels/labels.h needs besides configuration, GPUs and plan,
  * and publishes them for an agent (node/status/labels_publisher.h). Warnings are logged; a text is not repeated while

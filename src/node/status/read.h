@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Reads the GPUs of this node once, as the agent's monitor does at its start. */
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Keeps one thing in the cluster as it is wanted: writes it, retries what failed, writes it again at intervals, and
  * restores it if another client removed or changed it, or if the node was created again. Labels, annotations, condition

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Reports the state of the node to the cluster: turns changes on the node into events (node/events/node_events.h) and
  * into the node's condition and taint (node/status/state.h). At the end of each turn of the loop it is decided what has

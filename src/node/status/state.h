@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The condition and the taint on this node's object in the API, where they are configured, so that schedulers and
  * people see whether the node can share a GPU (node/status/report.h).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Follows this node's object in the API with one watch for all listeners: for the label that names the configuration,
  * for whether clients of the driver may be on the node, and for what the agent keeps on it.

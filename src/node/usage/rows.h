@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Granted against used, with names: the use of each pod UID (node/usage/usage.h), joined to the allocations. Pure.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * GPU use by pod: the samples of the units (gpu/sample.h), added up for each pod on each unit. Pure: samples and time
  * in, numbers out. It knows neither allocations nor names of pods; node/usage/rows.h joins them.

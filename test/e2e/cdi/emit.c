@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Writes the CDI specifications of a made-up node whose files are below ROOT, as the agent does: GPU 0 shared by MPS in
  * two replicas, GPU 1 with a MIG device, and GDRCopy. The host sees the node's files where this program does, so that a

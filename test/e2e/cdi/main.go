@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a container runtime makes of our CDI specifications: the CDI library of Debian (the same that containerd, CRI-O and podman
 // are built with) loads a folder and injects devices into the description of a container, which is printed as JSON. Nothing runs.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Fuzz target: any bytes as each of the files that the generator of CDI specifications reads and did not write: a
  * library, the linker's cache, an earlier specification. What it makes of them must be a valid document.

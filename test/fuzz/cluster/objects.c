@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Fuzz target: any JSON as the objects of a cluster, {"pod": …, "node": …, "agent": …, "events": […], "claims": […],
  * "page": {…}}. Each is read, the pod is explained and the node examined; both have something to say.

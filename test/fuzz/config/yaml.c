@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Fuzz target: any bytes as a configuration file. First the tree alone, then the whole way to a config and its print.
  *

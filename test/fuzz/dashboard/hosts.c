@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Fuzz target: any bytes as the header Host of a question to the dashboard. What is allowed is an address, or one of
  * the names, perhaps with a last dot and a port, and nothing else.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A ResourceClaim. What is read has names that are safe in paths and in names of CDI devices, and no more of anything
  * than the API has. Its configuration raises no limit of a share.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The record of prepared claims: what can be read of a file, whoever wrote it, can be written again and is the same
  * then.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * kubelet's requests to prepare and unprepare claims. What decodes has names that are safe in paths, and is answered.
  */

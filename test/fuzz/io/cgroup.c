@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Fuzz target: any text as a cgroup file, in which a tenant names the folders below its own.
  *

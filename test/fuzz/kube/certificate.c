@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Fuzz target: any bytes as the certificate of a server, in PEM as libcurl tells it.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Fuzz target: any bytes as a kubeconfig. What is accepted can be used: it has a server, and whole pairs of certificate
  * and key.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Fuzz target: any bytes as what a program prints that makes credentials. What is accepted can be sent: a token of one
  * word, or a certificate with its key.

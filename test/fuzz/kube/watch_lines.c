@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Fuzz target: any bytes as the answer to a watch. However it is cut, the same events come out, and memory stays below
  * line and piece.

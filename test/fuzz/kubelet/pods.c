@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * kubelet's answer to List. What is read from it must hold what the header promises: each container has a device, each
  * device is there once in a pod, and begins as was asked for.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * kubelet's request messages: the first byte chooses the message and the strategies of its answer, the rest is the
  * message. What decodes is answered from a plan of two GPUs with four replicas each, as the plugin would.

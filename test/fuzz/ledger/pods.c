@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * kubelet's answer to GetPod. What is read from it is a Pod in the API's form, whose texts are UTF-8, and which can be
  * written and read again; or it is refused as invalid.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Fuzz target: any bytes as a file of MIG configurations, as hooks and as a checkpoint. What is read of the first and
  * the last is written and read again, and is the same then.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The record of a change of MIG geometry: what can be read of a file, whoever wrote it, can be written again and is the
  * same then.

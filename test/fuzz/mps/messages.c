@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Fuzz target: any line, as a request, as an answer, and as what is on record. What is understood survives being
  * written and read again.

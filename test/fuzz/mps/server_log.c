@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Fuzz target: any bytes as a log of MPS, whole and in two pieces that the first byte parts: the same events both
  * times.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Fuzz target: any bytes as the pod that declares the share of a container. What is read is within its bounds, a fault
  * is text that an event takes, and the share keeps to its ceilings.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Fuzz target: any bytes as the record of the grants, of the terms, or as kubelet's checkpoint; the first byte says
  * which. What was read of the former is written, read again and must be the same; then the books go through a request

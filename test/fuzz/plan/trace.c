@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Fuzz target: any bytes as a trace. What is read is within its bounds, whatever a line says.
  *

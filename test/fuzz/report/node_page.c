@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Fuzz target: any bytes as the page of a node. What was read can be written and read again, and stays the same.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What the targets share: an input is cut into reads whose size it chooses itself, so that the fuzzer finds the splits
  * that matter too. The last byte says how many bytes a read brings, 0: all. A recording is thus a seed as it is:

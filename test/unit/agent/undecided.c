@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Until when GPUs that can have MIG are kept back. The clock is the test's.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Values as bytes between two processes of the same program. */
 #include "unit.h"
 

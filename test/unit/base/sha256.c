@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Against what sha256sum of GNU coreutils prints, around every length at which the padding takes another shape.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The folder is a tenant's, who goes on working in it: between two slices, which are one step each where a test says
  * so.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Objects of the API of which a few fields are strange: of another type, of a value that nobody expects, missing, or
  * there twice. And everything of ours that reads them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * An API server of which anything may be asked: objects of four kinds come, change and go, some of their fields are of
  * the wrong type or missing; lists come in pages, watches in pieces and with events that are none; answers are refused,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The messages of scheduler and kubelet are those of Kubernetes 1.36. */
 #include "unit.h"
 

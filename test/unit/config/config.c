@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "fixture.h"
 
 static void test_an_empty_file_means_the_defaults(void **state UNUSED)

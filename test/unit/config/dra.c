@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "fixture.h"
 
 static void test_dra_is_off_and_offers_whole_gpus_and_shares_unless_said(void **state UNUSED)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What the tests of whole configurations share: a file with its text, built into a config, its warnings collected.
  */

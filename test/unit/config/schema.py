@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The JSON Schema of the configuration file: legal by its own meta-schema, and of one mind with the agent about sample files.
 
 Usage: schema.py HELPER   (schema_helper.c)

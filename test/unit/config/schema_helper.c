@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * For schema.py: without arguments the schema of the configuration file; else what the agent thinks of the file named,
  * by exit status: 0 nothing, 1 an error, 2 a warning.

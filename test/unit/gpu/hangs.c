@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Calls that did not return: what is left out, for how long, and in which words. */
 #include "unit.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A driver that goes, comes back and is another one; GPUs that come and go; machines without NVML. */
 #include "unit.h"
 

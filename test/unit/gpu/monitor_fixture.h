@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A monitor on the simulated NVML, and what it told. For the tests of gpu/monitor.c, which are two programs.
  */

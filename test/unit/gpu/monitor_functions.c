@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Each function of NVML, of one GPU or of the driver, that does not return: what others report is heard meanwhile, and
  * what changes of them is told.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Calls into NVML that do not return: who is told what, and what goes on without them. */
 #include "unit.h"
 

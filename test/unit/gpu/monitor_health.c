@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What makes a unit unhealthy beside an Xid that counts, and what the policy says to it. */
 #include "unit.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Readings of what the units do, as the monitor delivers them. */
 #include "unit.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* NVML in processes of its own: who is answered when a GPU does not answer, and what is told of it. */
 #include "unit.h"
 

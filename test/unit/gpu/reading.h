@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A scenario, read through the simulated NVML as the agent reads a node.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What one reading of a GPU says, on the simulated NVML, with a /proc of the test's own. */
 #include "unit.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A scenario file of one test program: the simulated NVML reads it, and reads it again whenever it changes. The
  * library's path comes from Meson in WARPSHARE_SIM_NVML.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What NVML needs to be, and a call to a function that no library has, as in NVIDIA's own mock. Loads only lazily.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A change of geometry against the simulated driver, step by step: what is made, taken back, waited for and left.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Any sequence of changes against the simulated driver: whatever fails, whoever is killed and whatever others do
  * meanwhile, each GPU ends as wanted or as before, and nothing of others is destroyed.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A node with the simulated driver, and changes of its geometry. For tests.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What a change of the MIG geometry takes, from the answer of `warpshare mig plan`.
  */

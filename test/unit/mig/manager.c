@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The MIG manager's phases: what each event leads to, and a model in which everything goes wrong at random.
  */

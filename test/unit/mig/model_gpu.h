@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* GPUs of the simulator's models as src/mig has them, without a driver. */
 #pragma once
 

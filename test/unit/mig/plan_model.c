@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A GPU of any model that gets one MIG configuration after the other, while others make, divide and destroy instances
  * beside: what is planned is carried out here, without a driver.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Compute instances that share GPU instances. */
 #include "unit.h"
 

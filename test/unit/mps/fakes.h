@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A supervisor and a control program for tests of those who use them: they note what they were asked, and answer when
  * the test says so.

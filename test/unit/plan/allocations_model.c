@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A model of a node: pods come and go, a scheduler counts by an old allocatable, kubelet chooses by an old list and by
  * our preference or not, the agent hears late who left, is started anew with its record or without, and units fail and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A plan as text, for tables: "nvidia.com/gpu none: GPU-0 GPU-1; nvidia.com/gpu.shared mps: GPU-2*4". On the way
  * everything is checked that holds for every plan.

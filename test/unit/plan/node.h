@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A made-up node for the tests of the policy: GPUs with links, a configuration, and the plan of the two.
  */

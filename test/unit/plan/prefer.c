@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "rig.h"
 
 static void test_requests_that_cannot_be_met_are_refused(void **state UNUSED)

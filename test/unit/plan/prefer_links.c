@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Whole units: small tables for the rules. That the choice is as good as NVIDIA's on every machine: prefer_partition.c.
  */

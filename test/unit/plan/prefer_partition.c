@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Whole units against the oracle: every partition is tried, as NVIDIA's go-gpuallocator does it ("best effort"; facts
  * of its algorithm, none of its code), on machines as they are sold and on thousands of random ones. NVIDIA's answer is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A resource made by hand, for the tests of the choice: it needs no plan, and its links are free to be anything.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A node with a scheduler and a kubelet of which nobody knows how they choose, under changes, arrivals, departures and
  * restarts of the agent that come in any order. What has to hold after every step stands in check().

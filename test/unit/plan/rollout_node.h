@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A node in rollout, for tests: the wanted plan, what is held, and the plan to serve as one line.
  *

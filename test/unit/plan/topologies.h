@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Machines as they are sold, by their links; for tests and for bench/. Units are numbered as nvidia-smi shows them.
  *

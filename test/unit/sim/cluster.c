@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The stand-in for an API server and a scheduler, with our client and our publisher of ResourceSlices as its users: one
  * GPU, and what claims get of it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What the stand-in for an API server refuses, and what it keeps of a write: requests in, answers out.
  */

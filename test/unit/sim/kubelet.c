@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The kubelet stand-in, with two plugins that say what a test wants: what a container gets that asks for devices of
  * both.

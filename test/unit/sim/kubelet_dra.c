@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The kubelet stand-in for DRA, with our registration and service behind the sockets: what it finds, whom it calls, and
  * what it makes of the answers.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The MIG geometry as programs change it: mode, resets, and what several processes of one node see. */
 #include "sim.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The simulated MPS programs in a folder of their own: what a test starts, asks and ends."""
 import os
 import pathlib

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The tables of the simulator against what real machines said (test/fixtures/recorded): MIG sizes, SMs, memory, PCI ids
  * and power. Each row of a recording is compared, or is in a list here that says why it cannot be.

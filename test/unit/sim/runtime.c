@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The container runtime stand-in: what a container has of kubelet's options, the pod's own variables and CDI devices.
  */

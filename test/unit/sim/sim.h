@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The simulated library as a program sees it: opened by name, every function by dlsym, and a scenario in a file of its
  * own.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The simulated MPS programs: that they answer as NVIDIA's do, and that servers, clients and faults behave as documented."""
 import os
 import pathlib

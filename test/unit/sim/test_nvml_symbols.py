@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every NVML function that our loader asks for or the simulator has is one that a real library exports."""
 import os
 import re

@@ -1,3 +1,4 @@
+{{- /* SPDX-License-Identifier: Apache-2.0 */ -}}
 {{/* What cannot work is refused here, with the name of the value and the way out. */}}
 {{- define "warpshare.check" -}}
 {{- if and (eq (include "warpshare.namespace" .) "default") (not .Values.allowDefaultNamespace) }}

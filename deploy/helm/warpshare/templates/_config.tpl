@@ -1,3 +1,4 @@
+{{- /* SPDX-License-Identifier: Apache-2.0 */ -}}
 {{/*
 What is wrong with a configuration by the schema that the program prints: one line for each, nothing if all is well. Takes a table: schema,
 value, path. It knows what files/config.schema.json uses of JSON Schema, and no more.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Questions to the server. The token is in this module's memory only: neither storage nor cookie has it.
 
 let token = '';

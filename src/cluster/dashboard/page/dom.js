@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Elements, and words for numbers. Text from the cluster becomes text nodes and attribute values only, never markup.
 
 const SVG = 'http://www.w3.org/2000/svg';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of all GPUs, what happened, and what the search has found.
 
 import {ask, cluster, nodes} from './api.js';

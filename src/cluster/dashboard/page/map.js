@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The map: a row a node, a tile a GPU, a bar a unit, a segment a share. A row gets its tiles when it comes into view, so that a
 // cluster of thousands of GPUs is there at once.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the overview says, added up and judged. No elements here.
 
 export function unitState(node, unit) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The pages of one node, one GPU, one pod.
 
 import {ask, nodes} from './api.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The page: which view is shown, the numbers above it, the search, and asking again.
 
 import {ask, cluster, nodes, refresh, setToken} from './api.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is known of the GPU below the pointer, or with the focus: its shares by name.
 
 import {el, bytes, percent, plural, shortModel} from './dom.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Names from the cluster are anybody's: whatever bytes they have, each answer is JSON, says them as they are, and
  * nothing of what the viewer may not know. That the page takes them for text and not for markup is browser/page's.

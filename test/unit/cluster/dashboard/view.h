@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A cluster for tests: nodes with pages as text, and pods that wait. */
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* nvidia-smi as a script in PATH. */
 #include "unit.h"
 

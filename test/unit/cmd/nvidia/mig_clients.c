@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Which components of the GPU Operator are paused during a change of the MIG geometry, and which pods are theirs.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Services of the host that are stopped and started, by a systemctl that keeps a file for each service that runs.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A made-up /proc: "<pid> <argv[0]> <cgroup>" a process.
  */

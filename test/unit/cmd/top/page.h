@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A page of a node with a shared GPU, and one with a MIG device. */
 #pragma once
 

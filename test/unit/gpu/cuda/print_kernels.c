@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Prints the PTX text, for tools that check it. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The link against a real listener, whose supervisor is a fake; or against nobody, with a fake control program.
  */

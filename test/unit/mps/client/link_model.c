@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Both ends of <MPS root>/warpshare.sock, with somebody between who passes bytes on in pieces, late, or not at all, and
  * beside them clients that say anything. The supervisor behind the listener answers in any order; it comes and goes.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Several commands in one front end, whose place is taken by a shell script. */
 #include "unit.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The front end's place is taken by shell scripts; the real one answers in control_real.c. */
 #include "unit.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * NVIDIA's own nvidia-cuda-mps-control, each version that tools/fetch-nonfree has got, on a machine without a GPU: it
  * answers exactly what test/fixtures/mps-control has (with WARPSHARE_RECORD=1 that is written anew), and it behaves as

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Lines are those of NVIDIA's manual for r615 where it has some. */
 #include "unit.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A daemon for two GPUs of which one cannot be used: it serves with the other, and takes in what has come back when it
  * has no clients.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Settings of a daemon that serves, which somebody else changes. */
 #include "supervisor_rig.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The process that reads is real; what it finds is said here. */
 #include "unit.h"
 

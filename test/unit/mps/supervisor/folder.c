@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What is seen of a pipe directory, and what is not: each look of the module comes here first, and may fail.
  */

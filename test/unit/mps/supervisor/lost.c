@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * state.json is lost, or tells of earlier, while daemons run: none of them is forgotten, and none that has clients is
  * ended for it.

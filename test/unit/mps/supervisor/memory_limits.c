@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* NVML is a fake here, which the linker takes before the pool of the library. */
 #include "unit.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A supervisor over daemons that do anything: they hang, die, answer rubbish, refuse settings, do not end, lose their
  * GPU or a file, and have clients that come and go. What is wanted changes, containers get partitions and give them

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * MPS daemons as the supervisor sees them, without a process: the control program, processes, what the kernel says of
  * them, and NVML are these here, which the linker takes before those of the library. Answers come from the loop, at

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* model_daemons.h: what the kernel and NVML say. */
 #include "model_daemons.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The front end is a shell script that notes what it is asked, and answers with files; /proc is a folder. */
 #include "unit.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A "daemon" is a child that accepts one connection and reads from it as NVIDIA's does. Who connects is no child of
  * ours, unless the test wants it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What the agent asks of a supervisor: parts that have to be made, and the end of a client. */
 #include "supervisor_rig.h"
 

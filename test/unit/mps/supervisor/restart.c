@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A supervisor starts anew over what is there (model_daemons.h), or is asked anew for what it makes already: nothing of
  * what was begun is forgotten, and nothing is ended that has a client.

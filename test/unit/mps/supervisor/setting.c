@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What answers say of one setting. That they are asked and set is in drift.c and supervisor.c. */
 #include "unit.h"
 

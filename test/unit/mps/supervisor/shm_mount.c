@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What needs a right to mount is skipped without; how daemons use it is in test/e2e/test_mps_daemon.py.
  */

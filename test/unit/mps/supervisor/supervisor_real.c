@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A supervisor over NVIDIA's own control daemon, as far as it goes without a GPU: no server starts, but daemons do,
  * take settings and answer. Skipped where the packages could not be had.

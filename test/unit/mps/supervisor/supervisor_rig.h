@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A supervisor over simulated MPS programs and a simulated NVML, in a folder of its own. Waits are for what is to
  * become true, with a deadline that only a failure reaches; what a failed test leaves behind ends by itself.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* NVML and the one daemon are fakes here, which the linker takes before those of the library. */
 #include "unit.h"
 

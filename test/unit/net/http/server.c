@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What pages of metrics do not need: answers that come later, arguments and headers. Connections and deadlines are
  * tested in net/metrics/http.

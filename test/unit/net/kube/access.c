@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What needs no API server; what it answers is in e2e/dashboard. */
 #include "unit.h"
 

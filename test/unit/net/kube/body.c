@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The text of a JSON value: jansson's own is what it has to be.
  */

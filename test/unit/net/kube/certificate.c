@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Certificates by openssl req -x509, of an EC key, with the common name 10.0.0.1; what else they name is in their names
  * here.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What net/kube/access.h makes of the API server's answers, and whose questions come first. The client is this file's:
  * it keeps what is asked until the test answers. The clock is the test's, too.

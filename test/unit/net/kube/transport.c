@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* When libcurl is loaded; what it does then is tested in test/e2e. */
 #include "unit.h"
 

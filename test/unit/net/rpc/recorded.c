@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Connections of a real kubelet, fed to our engine: whole, and cut at every byte. test/fixtures/kubelet-1.36/README.md
  * says what they hold.

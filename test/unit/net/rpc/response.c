@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What a client makes of a server that answers in every way there is, right or wrong.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What the tests of the engine share: a client and a server session joined in memory, and a raw HTTP/2 peer that says
  * whatever a test wants, right or wrong, and notes what it is told.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Server and client on real sockets, one loop for both sides, and a peer that writes bytes itself where a client would
  * not.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Files that this process has written, and other programs remove or change. */
 #include "tree.h"
 

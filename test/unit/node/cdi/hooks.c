@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Hooks, and programs of several releases of NVIDIA's toolkit that know some of them. */
 #include "tree.h"
 

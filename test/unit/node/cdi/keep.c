@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What of an earlier specification stays, and what a file that anybody may have written can do.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The variables of MPS clients as CDI devices: which there are, what they say, and what of an earlier file stays.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Hosts as others have recorded them, and what is published for them. */
 #include "tree.h"
 

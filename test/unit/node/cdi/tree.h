@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A made-up machine in a folder: a driver's tree with libraries, device nodes, sysfs, and the plan to publish. Device
  * nodes are real ones, so they need the right to make them (root has it); a test without it is skipped.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What cannot be looked at for a moment: the specification is whole, or not written. Each look of the modules comes
  * here first, and one of them fails.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Each row is a node: what its label says, which configurations there are, what is set; and the one that it gets.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What the node's annotations say. That they arrive is in test/e2e/test_agent_config.py.
  */

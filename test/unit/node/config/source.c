@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Folders as kubelet mounts a ConfigMap, and the place where a component finds what was chosen.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The last good configuration, written and read back; and what a hostile or broken file of that name does, which is
  * nothing.

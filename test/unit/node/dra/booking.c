@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What a claim books in the ledger, when it is prepared and when a starting agent finds it in its record.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The steps of node/dra/prepare.h (node/dra/reading.h, node/dra/allocation.h), with which a test is linked instead of
  * the real ones: ledger, CDI files and record are files of one folder, so that they outlive a process that is killed.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The GPU instances of candidates, made and destroyed on a simulated GPU that other programs change, too. */
 #include "unit.h"
 

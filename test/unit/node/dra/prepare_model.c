@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Any sequence of calls, of calls that kubelet gives up, late answers, failures, kills and reboots over a few claims.
  * What kubelet believes to be prepared is allocated and has its CDI file at any time; and when all is quiet, ledger,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * From kubelet's call to the claim's devices and back, over a socket: node/dra/service.h with node/dra/prepare.h behind
  * it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The publisher of ResourceSlices beside others who delete and change them, on the simulated API server. The clock is
  * the test's (own_clock.h), so minutes take no time; the sockets are real.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Answers of a real API server about ResourceSlices, in test/fixtures/kube-apiserver-1.36, fed to our reading of them.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What a registration refuses before it makes a socket, and a real kubelet's plugin watcher, fed whole and cut at every
  * byte.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* When what others undo is put right: no clock, no slices. */
 #include "unit.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Without a ledger: claims for MIG devices that are made for them, on a GPU with four memory slices. */
 #include "unit.h"
 

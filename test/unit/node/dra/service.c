@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The service between a client of ours and functions in place of node/dra/prepare.h that answer when the test says, on
  * a real socket; and a real kubelet's connection, fed whole and cut at every byte.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Nodes of the simulator's scenario files, as inventories, and what may be made of their GPUs by MIG: of the same
  * tables that the simulated NVML answers from.

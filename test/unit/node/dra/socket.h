@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A DRA service behind a socket, and kubelet's end of it.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The socket files of a driver's instances: to whom one hands over, and what is removed. */
 #include "unit.h"
 

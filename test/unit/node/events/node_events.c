@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Without a client: what is kept. What is sent, test/e2e/test_events.py sees. */
 #include "unit.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Two agents of a node, of which one serves, and a kubelet that does whatever a kubelet may: it refuses to register, is
  * silent, or answers and forgets, cuts streams and connections, starts anew with an empty folder, or with another one.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Who holds what: a real kubelet's answer as it was recorded, answers that no kubelet should give, and the questions.
  */

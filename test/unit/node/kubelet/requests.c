@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Requests and a broker that takes its time, over a connection: a client in the part of kubelet, and a server with
  * nothing but the two methods.

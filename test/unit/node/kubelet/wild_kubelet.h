@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A kubelet that does whatever a kubelet may: it takes registrations in the manner that the test sets, follows
  * ListAndWatch, calls plugins, and cuts what the test says. It has nothing on disk but its socket. There is one.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What the tables of test/fixtures/labels do not show: values from outside, times, vGPUs, platforms without NVML. */
 #include "unit.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Whole tables of labels, for each simulated model and each case of sharing and MIG. A table is a file:
  *

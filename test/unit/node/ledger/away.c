@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A GPU goes while containers hold it, and comes back: what they were promised is on record all the time, whatever else
  * happens meanwhile. GPU-1 is the one that goes. The GPUs have four replicas each.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What DRA claims hold of GPU-1, beside GPU-0, which the device plugin serves.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * DRA claims on GPU-1 in any order: prepared, given back, answered late, with a supervisor that loses what it made or
  * is away, daemons that fail or do not end, and an agent that ends in the middle of it.

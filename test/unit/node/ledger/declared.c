@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Shares that containers declare: what a container gets when it starts, by its pod's object, and what is known of it
  * from then on. How an object is read is tested with plan/declared.h.

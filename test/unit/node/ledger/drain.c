@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A resource changes while it is held: who holds has what was promised, on a unit that drains; who comes has what is
  * wanted now. The GPUs have four replicas each, and two then.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The API server as the ledger asks it for pods (the functions of net/kube/client.h that it calls are these here). It
  * knows the pods of namespace "team" that the test has made.

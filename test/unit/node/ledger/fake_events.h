@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The events of the node as the ledger reports them (the functions of node/events/node_events.h are these here):
  * nothing is sent.

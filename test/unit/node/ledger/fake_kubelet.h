@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * kubelet, as far as the ledger sees it: pod-resources (the functions of node/kubelet/pod_resources.h are these here),
  * its record, and its requests. As kubelet 1.36 does it:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The supervisor of the MPS daemons, at the other end of a link that can break: the functions of mps/client/link.h are
  * these here. It makes what is granted, and what it is told of all that is held decides what it keeps.

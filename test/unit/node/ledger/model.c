@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A node on which everything happens: pods come and go, the configuration changes, kubelet answers late, not, or starts
  * anew, the supervisor loses what it made or was told, daemons and GPUs fail, a GPU goes and comes back, the disk is

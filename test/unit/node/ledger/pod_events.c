@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Events for the pods that hold a part of a GPU: for each of them, once, and for nobody else.
  */

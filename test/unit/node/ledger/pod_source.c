@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * kubelet's answer about a pod, and what it becomes, also of a real kubelet (test/fixtures/kubelet-1.36). Who is asked,
  * and when, is tested with a kubelet (e2e/declared).

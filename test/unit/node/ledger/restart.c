@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * An agent that starts on what the one before has left: its file, kubelet's record, kubelet's list, or less.
  */

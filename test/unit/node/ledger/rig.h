@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A ledger between a kubelet and a supervisor that do as the test says, in a folder of its own. Nothing waits: the loop
  * stands still, and its time goes by in rig_pass() only, which runs what is due. Both clocks are the rig's.

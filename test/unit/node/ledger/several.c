@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Containers that hold devices of several resources and do not get all of them: here by environment variables, of which
  * kubelet passes on one value only. What they miss is judged in plan/several.h; this is who is told, and when.

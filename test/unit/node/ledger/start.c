@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What a container finds when it starts: a CDI device for each of its allocations, with the limits of all that it holds
  * at the daemon of the node.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What the supervisor makes for containers is what they hold, whichever of the two was not heard.
  */

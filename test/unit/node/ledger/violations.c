@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What processes have against what their containers hold, as the supervisor sees the ones and kubelet knows the others.
  * How it is judged is tested with the guard; this is what it is told, and what comes of it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * What kubelet's list, its record and our own requests say of who holds what, when one of them is late, silent or not
  * whole.

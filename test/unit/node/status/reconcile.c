@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A value is a word here; the owner writes down which it is to write, and the test answers for the cluster and says
  * what a node has. The node's watch and the call are fakes, which the linker takes before those of the libraries. With
