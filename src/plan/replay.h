@@ -16,8 +16,8 @@
  *   - other shares: the fewest replicas with its memory and threads (granted ones; where those are not known, used
  *     ones), or with its part of a GPU; the number of replicas that it had counts where nothing else is known
  *
- * Claims of DRA: the scheduler accounts MiB and threads of each GPU; shares go to the first GPU that has both, whole GPUs
- * are taken from the other end (node/dra/layout.h). A request of unknown size claims what the defaults say.
+ * Claims of DRA: the scheduler accounts MiB and threads of each GPU; shares go to the first GPU that has both, whole
+ * GPUs are taken from the other end (node/dra/layout.h). A request of unknown size claims what the defaults say.
  *
  * It knows no CPUs, no main memory, no affinity, no priorities, no failures, and no MIG devices that claims make.
  */
@@ -65,5 +65,7 @@ unsigned int replay_replicas(const struct resource *resource, const struct trace
 struct replay_result replay_run(const struct plan *plan, const struct replay_claims *claims, const struct trace *trace,
         unsigned int n_nodes, uint64_t seed);
 
-/* Below 0: |a| is better: fewer lost or without memory, then less waiting, then fewer without threads, then fewer GPUs. */
+/*
+ * Below 0: |a| is better: fewer lost or without memory, then less waiting, then fewer without threads, then fewer GPUs.
+ */
 int replay_compare(const struct replay_result *a, const struct replay_result *b);

@@ -8,8 +8,9 @@
  *
  *   ours      start, end, replicas and others of trace_columns(): containers that had shares, one a line. Times are
  *             Unix seconds; without an end the container ran until the end of the trace
- *   openb     name, num_gpu, gpu_milli, creation_time, deletion_time, scheduled_time: Alibaba's cluster-trace-gpu-v2023.
- *             Its memory_mib is main memory, so it is ignored; gpu_milli counts where num_gpu is 1
+ *   openb     name, num_gpu, gpu_milli, creation_time, deletion_time, scheduled_time: Alibaba's
+ *             cluster-trace-gpu-v2023. Its memory_mib is main memory, so it is ignored; gpu_milli counts where num_gpu
+ *             is 1
  *   pai       job_name, inst_num, plan_gpu, start_time, end_time: pai_task_table of Alibaba's cluster-trace-gpu-v2020,
  *             with the line of its .header file on top. plan_gpu is percent of a GPU for each of inst_num instances
  *   helios    job_id, gpu_num, node_num, submit_time, start_time, end_time: cluster_log.csv of SenseTime's Helios. A

@@ -262,7 +262,9 @@ static bool has_extended_resource(const json_t *pod)
         return false;
 }
 
-/* True: all claims of the pod have names now, and one is |claim|. A single entry without a name gets it (pod_source.h). */
+/*
+ * True: all claims of the pod have names now, and one is |claim|. A single entry without a name gets it (pod_source.h).
+ */
 static bool find_claim(json_t *pod, const char *claim)
 {
         const json_t *statuses = object_find(pod, "status", "resourceClaimStatuses", NULL);

@@ -13,10 +13,10 @@
  * value is dropped if it is empty, as the API server does; where a variable's value comes from is an empty object.
  *
  * kubelet answers with the status that it knows itself, in which the names of claims are missing that are made from
- * templates (recorded of 1.36.2, test/fixtures/kubelet-1.36). A claim is only asked about if it is reserved for the pod,
- * so if one entry of the pod has no name, and no other is that claim, the entry is given that name. Somebody else may be
- * meant if the pod has an extended resource, whose claim has no entry. So a question about a claim takes kubelet's
- * answer only if all entries of the pod have a name then, and one of them is that claim.
+ * templates (recorded of 1.36.2, test/fixtures/kubelet-1.36). A claim is only asked about if it is reserved for the
+ * pod, so if one entry of the pod has no name, and no other is that claim, the entry is given that name. Somebody else
+ * may be meant if the pod has an extended resource, whose claim has no entry. So a question about a claim takes
+ * kubelet's answer only if all entries of the pod have a name then, and one of them is that claim.
  *
  * Sizes are bounded by POD_ANSWER_MAX and POD_MEMORY_MAX; each wait by the question's timeout.
  */

@@ -11,10 +11,11 @@
  * "gpu.shared" is the resource nvidia.com/gpu.shared, so a container with several resources has several files. The
  * driver's name is that of --dra-driver-name, also without DRA.
  *
- * Without config->devices.metadata there is none. A file is written before kubelet gets the answer that names it. If that fails, the answer does not name it, and the
- * container starts without. What a container declares of its share is known when it starts, and the file is written
- * again then. After that it does not change, so its generation is always 1. A container that is restarted needs the file
- * again, so it stays until the allocation ends, and a missing one is written again.
+ * Without config->devices.metadata there is none. A file is written before kubelet gets the answer that names it. If
+ * that fails, the answer does not name it, and the container starts without. What a container declares of its share is
+ * known when it starts, and the file is written again then. After that it does not change, so its generation is always
+ * 1. A container that is restarted needs the file again, so it stays until the allocation ends, and a missing one is
+ * written again.
  */
 #pragma once
 
