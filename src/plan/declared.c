@@ -7,9 +7,11 @@
 #include "base/text.h"
 
 #define THREADS_VARIABLE "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
+#define PRIORITY_VARIABLE "CUDA_MPS_CLIENT_PRIORITY"
 #define MEMORY_VARIABLE "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
 /* A longer value is certainly invalid. */
 #define VALUE_MAX ((size_t)1024)
+#define MIB ((uint64_t)1 << 20)
 
 /* ---- the container ---- */
 
@@ -111,13 +113,17 @@ static bool read_quantity(const char *text, uint64_t *ret_mib)
         return false;
 }
 
-static const char *say_fault(
-        struct arena *arena, const char *kind, const char *key, const char *value, const char *expected)
+static char *say_fault(struct arena *arena, const char *kind, const char *key, const char *value, const char *expected)
 {
-        char *text = arena_printf(arena, "%s %.200s: '%.64s' is not %s, so it is ignored", kind, key, value, expected);
+        return arena_printf(arena, "%s %.200s: '%.64s' is not %s, so it is ignored", kind, key, value, expected);
+}
 
-        text_clean(text);
-        return text;
+/* The first fault counts: an event has room for one. */
+static void declared_note(struct declared *said, char *fault)
+{
+        text_clean(fault);
+        if (!said->fault)
+                said->fault = fault;
 }
 
 static void declared_read_threads(struct declared *said, struct arena *arena, const json_t *pod, const char *container)
@@ -127,8 +133,8 @@ static void declared_read_threads(struct declared *said, struct arena *arena, co
 
         if (value && !read_percent(arena, value, &said->threads_permille)) {
                 said->threads_permille = 0;
-                said->fault = say_fault(arena, "the annotation", key, value,
-                        "a percentage above 0 and at most 100, for example 60 or 2.5");
+                declared_note(said, say_fault(arena, "the annotation", key, value,
+                                            "a percentage above 0 and at most 100, for example 60 or 2.5"));
         }
 }
 
@@ -139,8 +145,135 @@ static void declared_read_memory(struct declared *said, struct arena *arena, con
 
         if (value && !read_quantity(value, &said->memory_mib)) {
                 said->memory_mib = 0;
-                said->fault = say_fault(arena, "the annotation", key, value,
-                        "an amount of memory from 1Mi to 1Ti, for example 512Mi or 20Gi");
+                declared_note(said, say_fault(arena, "the annotation", key, value,
+                                            "an amount of memory from 1Mi to 1Ti, for example 512Mi or 20Gi"));
+        }
+}
+
+/* MPS has two priorities of clients. The container's own variable counts without us. */
+static void declared_read_priority(struct declared *said, struct arena *arena, const json_t *pod, const char *container)
+{
+        const char *key;
+        const char *value = annotation_of(arena, pod, DECLARED_PRIORITY, container, &key);
+        bool is_set;
+
+        variable_of(find_container(pod, container), PRIORITY_VARIABLE, &is_set);
+        if (!value || is_set)
+                return;
+        if (strcmp(value, "0") != 0 && strcmp(value, "1") != 0)
+                declared_note(said, say_fault(arena, "the annotation", key, value, "0 (normal) or 1 (below normal)"));
+        else
+                said->priority = strcmp(value, "0") == 0 ? PRIORITY_VARIABLE "=0" : PRIORITY_VARIABLE "=1";
+}
+
+/* ---- NVIDIA's dialect ---- */
+
+#define NVIDIA_PREFIX "nvidia.com/container."
+#define NVIDIA_VARIABLE "NVIDIA_GPU_MEMORY_"
+
+/* One value of the dialect, and where it stands. */
+struct nvidia_memory {
+        uint64_t mib; /* 0: there is none that can be used */
+        const char *place;
+};
+
+static const char *nvidia_annotation(
+        struct arena *arena, const json_t *pod, const char *container, const char *key, const char **ret_key)
+{
+        const json_t *annotations = json_object_get(json_object_get(pod, "metadata"), "annotations");
+
+        *ret_key = arena_printf(arena, NVIDIA_PREFIX "%s.%s", container, key);
+        return json_string_value(json_object_get(annotations, *ret_key));
+}
+
+static bool read_nvidia_quantity(const char *text, uint64_t *ret_mib)
+{
+        uint64_t bytes;
+
+        if (strlen(text) > VALUE_MAX || !quantity_value(text, &bytes) || bytes < MIB)
+                return false;
+        bytes = bytes / MIB + (bytes % MIB != 0);
+        if (bytes > CONFIG_MAX_RESERVE_MIB)
+                return false;
+        *ret_mib = bytes;
+        return true;
+}
+
+/* |key|: of the annotation, |variable|: of the container. */
+static struct nvidia_memory read_nvidia_memory(struct declared *said, struct arena *arena, const json_t *pod,
+        const char *container, const char *key, const char *variable)
+{
+        struct nvidia_memory memory = {0};
+        const char *value = nvidia_annotation(arena, pod, container, key, &memory.place);
+        bool is_set;
+
+        if (value) {
+                memory.place = arena_printf(arena, "the annotation %.200s", memory.place);
+                if (!read_nvidia_quantity(value, &memory.mib))
+                        declared_note(
+                                said, say_fault(arena, "the annotation", memory.place + strlen("the annotation "),
+                                              value, "an amount of memory from 1Mi to 1Ti, for example 512Mi or 20Gi"));
+                return memory;
+        }
+        memory.place = arena_printf(arena, "the variable %s", variable);
+        value = variable_of(find_container(pod, container), variable, &is_set);
+        if (is_set && (!value || !text_to_uint(value, CONFIG_MAX_RESERVE_MIB, &memory.mib) || memory.mib == 0)) {
+                memory.mib = 0;
+                declared_note(said, say_fault(arena, "the variable", variable, value ? value : "(from elsewhere)",
+                                            "a number of MiB from 1 to 1048576 in the pod's own text"));
+        }
+        return memory;
+}
+
+static void read_nvidia_limits(struct declared *said, struct arena *arena, const json_t *pod, const char *container)
+{
+        struct nvidia_memory limit =
+                read_nvidia_memory(said, arena, pod, container, "gpu-memory.limit", NVIDIA_VARIABLE "LIMIT");
+        struct nvidia_memory request =
+                read_nvidia_memory(said, arena, pod, container, "gpu-memory.request", NVIDIA_VARIABLE "REQUEST");
+
+        if (limit.mib && request.mib > limit.mib) {
+                declared_note(
+                        said, arena_printf(arena,
+                                      "%s: %ju MiB is above the limit, which is %ju MiB by %s, so both are ignored",
+                                      request.place, (uintmax_t)request.mib, (uintmax_t)limit.mib, limit.place));
+                return;
+        }
+        if (limit.mib && request.mib && request.mib < limit.mib)
+                declared_note(
+                        said, arena_printf(arena,
+                                      "%s: %ju MiB is below the limit and has no effect: the container gets its limit, "
+                                      "%ju MiB by %s, and is accounted with that",
+                                      request.place, (uintmax_t)request.mib, (uintmax_t)limit.mib, limit.place));
+        if (!limit.mib)
+                limit = request;
+        if (limit.mib && said->memory_mib && said->memory_mib != limit.mib)
+                declared_note(
+                        said, arena_printf(arena, "%s: %ju MiB is ignored, since " DECLARED_MEMORY " says %ju MiB",
+                                      limit.place, (uintmax_t)limit.mib, (uintmax_t)said->memory_mib));
+        else if (limit.mib)
+                said->memory_mib = limit.mib;
+}
+
+/* The other keys of the dialect have no effect here, which is not passed over in silence. */
+static void note_nvidia_others(struct declared *said, struct arena *arena, const json_t *pod, const char *container)
+{
+        static const struct {
+                const char *key;
+                const char *usable; /* a value that is as it is here; or NULL */
+                const char *expected;
+        } others[] = {
+                {"gpu-compute.mode", "sm-sharing", "sm-sharing, and containers of this resource share by MPS"},
+                {"gpu-compute.portion", NULL, "known here: say " DECLARED_THREADS " in percent"},
+                {"gpus.devices", NULL, "known here: kubelet and Warpshare choose the GPU"},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+                const char *key;
+                const char *value = nvidia_annotation(arena, pod, container, others[i].key, &key);
+
+                if (value && (!others[i].usable || strcmp(value, others[i].usable) != 0))
+                        declared_note(said, say_fault(arena, "the annotation", key, value, others[i].expected));
         }
 }
 
@@ -157,21 +290,26 @@ struct declared declared_read(struct arena *arena, const json_t *pod, const char
         if (threads && !mps_value_threads(threads, &said.threads_permille)) {
                 said.threads_permille = 0;
                 said.is_unclear = true;
-                said.fault = say_fault(
-                        arena, "the variable", THREADS_VARIABLE, threads, "a percentage above 0 and at most 100");
+                declared_note(&said, say_fault(arena, "the variable", THREADS_VARIABLE, threads,
+                                             "a percentage above 0 and at most 100"));
         }
         if (memory && mps_value_memory(memory, 0, "", &mib)) {
                 said.own_memory = arena_strdup(arena, memory);
         } else if (memory) {
                 said.is_unclear = true;
-                said.fault = say_fault(arena, "the variable", MEMORY_VARIABLE, memory, "a list like 0=8G,1=512M");
+                declared_note(
+                        &said, say_fault(arena, "the variable", MEMORY_VARIABLE, memory, "a list like 0=8G,1=512M"));
         }
         said.is_unclear |= (said.has_own_threads && !threads) || (said.has_own_memory && !memory) ||
                            json_array_size(json_object_get(found, "envFrom")) > 0;
         if (!said.has_own_threads)
                 declared_read_threads(&said, arena, pod, container);
-        if (!said.has_own_memory)
+        if (!said.has_own_memory) {
                 declared_read_memory(&said, arena, pod, container);
+                read_nvidia_limits(&said, arena, pod, container);
+        }
+        declared_read_priority(&said, arena, pod, container);
+        note_nvidia_others(&said, arena, pod, container);
         return said;
 }
 

@@ -6,6 +6,19 @@
  *             else warpshare.dev/threads: percent, "60" or "2.5", with or without a percent sign
  *   memory    the container's CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, else the annotation warpshare.dev/memory.<container>,
  *             else warpshare.dev/memory: of each of its GPUs, "20Gi", "512Mi", "20G"
+ *   priority  the container's CUDA_MPS_CLIENT_PRIORITY, else the annotation warpshare.dev/priority.<container>, else
+ *             warpshare.dev/priority: 0 is normal, 1 below normal; a program may raise its own again
+ *
+ * Where none of these says how much memory, NVIDIA's own dialect does, as kai-scheduler/kai-gpu-fractioning and
+ * NVIDIA's container toolkit 1.20.1 have it:
+ *
+ *   nvidia.com/container.<container>.gpu-memory.limit, .request   annotations: quantities, rounded up to MiB
+ *   NVIDIA_GPU_MEMORY_LIMIT, NVIDIA_GPU_MEMORY_REQUEST            variables of the container: numbers of MiB; an
+ *                                                                 annotation counts more
+ *
+ * One of the two alone is both. The limit is what the container gets and what it is accounted with: a request below it
+ * has no effect, since memory that others may take is never promised twice (docs/decisions/0008-request-and-limit.md).
+ * What else the dialect has (gpu-compute.mode time-slicing, gpu-compute.portion, gpus.devices) is named as a fault.
  *
  * Without a declaration of threads or memory, a container gets the value for k of N replicas. No container gets more
  * than the ceilings maxThreads and maxMemory. A variable of the container is set by its pod; an annotation becomes a
@@ -23,6 +36,7 @@
 
 #define DECLARED_THREADS "warpshare.dev/threads"
 #define DECLARED_MEMORY "warpshare.dev/memory"
+#define DECLARED_PRIORITY "warpshare.dev/priority"
 
 struct declared {
         bool is_known;                 /* the pod was read; false: all fields below are unset */
@@ -31,8 +45,9 @@ struct declared {
         uint64_t memory_mib;           /* by an annotation; 0: not declared */
         const char *own_memory;        /* the variable's value, or NULL */
         bool has_own_memory;           /* by a variable of the container, with any value */
+        const char *priority;          /* "CUDA_MPS_CLIENT_PRIORITY=1" by an annotation, or NULL */
         bool is_unclear;               /* the values of its variables are not known */
-        const char *fault;             /* an invalid value, with its place and what to do; NULL: none */
+        const char *fault;             /* the first value that has no effect, with its place and why; NULL: none */
 };
 
 /*

@@ -66,6 +66,18 @@ def test_a_container_of_two_gpus_has_what_it_declares_of_each(node, cluster):
     assert len(cluster.api.asked('get', 'pods')) == 1  # for both resources
 
 
+def test_a_pod_in_nvidias_dialect_has_its_limit_and_hears_what_has_no_effect(node, cluster):
+    kubelet = start(node, declared(), *cluster.options())
+    cluster.create_pod(node.kubelet, 'pod', annotations={
+        'nvidia.com/container.main.gpu-memory.request': '1Gi', 'nvidia.com/container.main.gpu-memory.limit': '2Gi',
+        'nvidia.com/container.main.gpu-compute.mode': 'sm-sharing', 'warpshare.dev/priority': '1'})
+    kubelet.admit('pod', GPU, 2)
+    container = run(node, 'pod')
+    assert limits(container)[0] == '0=2048M'
+    assert container.envs['CUDA_MPS_CLIENT_PRIORITY'] == '1'
+    assert 'gpu-memory.request: 1024 MiB is below the limit and has no effect' in cluster.wait_event('DeclarationIgnored', kind='Pod')['message']
+
+
 def test_no_container_gets_more_than_the_ceilings(node, cluster):
     kubelet = start(node, declared(maxThreads=40, maxMemory='4Gi'), *cluster.options())
     cluster.create_pod(node.kubelet, 'pod', annotations={'warpshare.dev/threads': '60', 'warpshare.dev/memory': '20Gi'})

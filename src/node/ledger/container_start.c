@@ -100,7 +100,8 @@ static void start_begin(struct starting *starting, struct container_start *start
 
 /* ---- its variables ---- */
 
-static size_t variables_of(struct starting *starting, unsigned int omits, const char ***ret)
+/* |priority|: one more, or NULL. */
+static size_t variables_of(struct starting *starting, unsigned int omits, const char *priority, const char ***ret)
 {
         struct mps_fact facts[MPS_FACTS_MAX];
         const char **limits;
@@ -110,10 +111,12 @@ static size_t variables_of(struct starting *starting, unsigned int omits, const 
 
         n_facts = mps_facts(facts, starting->arena, starting->parts, starting->n_parts,
                 ledger_tier(starting->start->core, starting->parts[0].resource, starting->parts[0].unit), 0);
-        variables = ARENA_ARRAY(starting->arena, const char *, count + n_facts);
+        variables = ARENA_ARRAY(starting->arena, const char *, count + n_facts + 1);
         memcpy(variables, limits, count * sizeof(*limits));
         for (size_t i = 0; i < n_facts; i++)
                 variables[count++] = arena_printf(starting->arena, "%s=%s", facts[i].name, facts[i].value);
+        if (priority)
+                variables[count++] = priority;
         *ret = variables;
         return count;
 }
@@ -122,6 +125,7 @@ static int make_devices(struct starting *starting, struct error *err)
 {
         const char **variables;
         const char *memory;
+        const char *priority = NULL;
         unsigned int omits = 0;
         size_t count;
 
@@ -130,7 +134,7 @@ static int make_devices(struct starting *starting, struct error *err)
         mps_parts_sort(starting->parts, starting->n_parts);
         if (starting->parts[0].resource->provisioning == PROVISIONING_DECLARED) {
                 declared_containers_apply(starting->start->containers, starting->n_entries ? starting->entries : NULL,
-                        starting->parts, starting->n_parts, &omits);
+                        starting->parts, starting->n_parts, &omits, &priority);
                 if (starting->is_running)
                         return 0;
                 if (starting->n_entries && declared_containers_check_room(starting->start->containers,
@@ -138,7 +142,7 @@ static int make_devices(struct starting *starting, struct error *err)
                                                    starting->parts, starting->n_parts, err) < 0)
                         return -1;
         }
-        count = variables_of(starting, omits, &variables);
+        count = variables_of(starting, omits, priority, &variables);
         memory = mps_parts_memory(starting->arena, starting->parts, starting->n_parts);
         for (size_t i = 0; i < starting->n_allocations; i++) {
                 if (start_device_write(starting->start->core->plan->config->cdi.root, starting->allocations[i],

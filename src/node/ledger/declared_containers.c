@@ -103,7 +103,7 @@ static void note_unit(struct declared_container *container, const char *uuid, st
 }
 
 void declared_containers_apply(struct declared_containers *containers, const struct checkpoint_entry *of,
-        struct mps_part *parts, size_t n_parts, unsigned int *ret_omits)
+        struct mps_part *parts, size_t n_parts, unsigned int *ret_omits, const char **ret_priority)
 {
         static const struct declared nothing;
         struct declared_container *container =
@@ -113,6 +113,7 @@ void declared_containers_apply(struct declared_containers *containers, const str
         for (size_t i = 0; i < n_parts; i++)
                 parts[i].share = declared_share(said, &parts[i], i);
         *ret_omits = declared_omits(said, n_parts);
+        *ret_priority = said->priority;
         for (size_t i = 0; container && i < n_parts; i++)
                 note_unit(container, parts[i].unit->uuid, parts[i].share);
 }

@@ -66,11 +66,12 @@ struct declared_container *declared_containers_note(struct declared_containers *
         const struct checkpoint_entry *entry, const json_t *pod, bool is_start, bool is_applied);
 
 /*
- * Sets the shares of the container's sorted |parts| to what it declares, and notes them; *ret_omits: MPS_LIMITS_NO_*.
+ * Sets the shares of the container's sorted |parts| to what it declares, and notes them; *ret_omits: MPS_LIMITS_NO_*;
+ * *ret_priority: the variable that sets its priority, or NULL.
  * |of|: an entry of it in kubelet's record, or NULL.
  */
 void declared_containers_apply(struct declared_containers *containers, const struct checkpoint_entry *of,
-        struct mps_part *parts, size_t n_parts, unsigned int *ret_omits);
+        struct mps_part *parts, size_t n_parts, unsigned int *ret_omits, const char **ret_priority);
 
 /*
  * The share of the allocation's |replicas| of |unit|. |*ret_is_guess|: it is uncertain, so it does not count as

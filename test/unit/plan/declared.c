@@ -28,6 +28,8 @@ static const char *say(struct arena *arena, const char *annotations, const char 
         if (said.memory_mib || said.has_own_memory)
                 strbuf_printf(&text, "memory %llu%s%s; ", (unsigned long long)said.memory_mib,
                         said.has_own_memory ? " own " : "", said.own_memory ? said.own_memory : "");
+        if (said.priority)
+                strbuf_printf(&text, "%s; ", said.priority);
         strbuf_printf(&text, "%s%s", said.is_unclear ? "unclear; " : "", said.fault ? said.fault : "");
         return arena_strdup(arena, text.data);
 }
@@ -61,6 +63,76 @@ static void test_a_containers_variables_count_more_than_its_annotations_and_thes
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++)
                 assert_string_equal(say(&arena, table[i].annotations, table[i].container), table[i].expected);
+}
+
+#define NVIDIA(key, value) "'nvidia.com/container.main." key "': '" value "'"
+#define VARIABLE(name, value) "{'name': 'NVIDIA_GPU_MEMORY_" name "', 'value': '" value "'}"
+#define ANNOTATION "the annotation nvidia.com/container.main."
+
+static void test_nvidias_dialect_counts_where_ours_is_silent(void **state UNUSED)
+{
+        static const struct {
+                const char *annotations;
+                const char *container;
+                const char *expected;
+        } table[] = {
+                {NVIDIA("gpu-memory.limit", "8Gi"), NONE, "memory 8192; "},
+                {NVIDIA("gpu-memory.request", "1000M"), NONE, "memory 954; "},
+                {NVIDIA("gpu-memory.request", "8Gi") ", " NVIDIA("gpu-memory.limit", "8Gi"), NONE, "memory 8192; "},
+                {NVIDIA("gpu-memory.limit", "1.5Gi") ", " NVIDIA("gpu-compute.mode", "sm-sharing"), NONE,
+                        "memory 1536; "},
+                {"'nvidia.com/container.side.gpu-memory.limit': '8Gi'", NONE, ""},
+                {"", ENV(VARIABLE("LIMIT", "4096")), "memory 4096; "},
+                {"", ENV(VARIABLE("REQUEST", "4096")), "memory 4096; "},
+                {NVIDIA("gpu-memory.limit", "8Gi"), ENV(VARIABLE("LIMIT", "4096")), "memory 8192; "},
+                {NVIDIA("gpu-memory.limit", "8Gi") ", 'warpshare.dev/memory': '8Gi'", NONE, "memory 8192; "},
+                {NVIDIA("gpu-memory.limit", "8Gi"), ENV(MEMORY("'value': '0=2G'")), "memory 0 own 0=2G; "},
+                {NVIDIA("gpu-memory.request", "2Gi") ", " NVIDIA("gpu-memory.limit", "8Gi"), NONE,
+                        "memory 8192; " ANNOTATION "gpu-memory.request: 2048 MiB is below the limit and has no effect: "
+                        "the container gets its limit, 8192 MiB by " ANNOTATION
+                        "gpu-memory.limit, and is accounted with that"},
+                {NVIDIA("gpu-memory.request", "9Gi"), ENV(VARIABLE("LIMIT", "4096")),
+                        ANNOTATION "gpu-memory.request: 9216 MiB is above the limit, which is 4096 MiB by the variable "
+                                   "NVIDIA_GPU_MEMORY_LIMIT, so both are ignored"},
+                {NVIDIA("gpu-memory.limit", "8Gi") ", 'warpshare.dev/memory': '4Gi'", NONE,
+                        "memory 4096; " ANNOTATION
+                        "gpu-memory.limit: 8192 MiB is ignored, since warpshare.dev/memory says 4096 MiB"},
+                {NVIDIA("gpu-memory.limit", "8"), NONE,
+                        ANNOTATION "gpu-memory.limit: '8' is not an amount of memory from 1Mi to 1Ti, for example "
+                                   "512Mi or 20Gi, so it is ignored"},
+                {NVIDIA("gpu-memory.limit", "2Ti"), NONE,
+                        ANNOTATION "gpu-memory.limit: '2Ti' is not an amount of memory from 1Mi to 1Ti, for example "
+                                   "512Mi or 20Gi, so it is ignored"},
+                {"", ENV(VARIABLE("LIMIT", "4Gi")),
+                        "the variable NVIDIA_GPU_MEMORY_LIMIT: '4Gi' is not a number of MiB from 1 to 1048576 in the "
+                        "pod's own text, so it is ignored"},
+                {NVIDIA("gpu-compute.mode", "time-slicing"), NONE,
+                        ANNOTATION "gpu-compute.mode: 'time-slicing' is not sm-sharing, and containers of this "
+                                   "resource share by MPS, so it is ignored"},
+                {NVIDIA("gpu-compute.portion", "0.5"), NONE,
+                        ANNOTATION "gpu-compute.portion: '0.5' is not known here: say warpshare.dev/threads in "
+                                   "percent, so it is ignored"},
+                {NVIDIA("gpus.devices", "GPU-1"), NONE,
+                        ANNOTATION "gpus.devices: 'GPU-1' is not known here: kubelet and Warpshare choose the GPU, so "
+                                   "it is ignored"},
+        };
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++)
+                assert_string_equal(say(&arena, table[i].annotations, table[i].container), table[i].expected);
+}
+
+static void test_an_annotation_sets_the_priority_unless_the_container_does(void **state UNUSED)
+{
+        static const char own[] = ENV("{'name': 'CUDA_MPS_CLIENT_PRIORITY', 'value': '0'}");
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+
+        assert_string_equal(say(&arena, "'warpshare.dev/priority': '1'", NONE), "CUDA_MPS_CLIENT_PRIORITY=1; ");
+        assert_string_equal(say(&arena, "'warpshare.dev/priority': '1', 'warpshare.dev/priority.main': '0'", NONE),
+                "CUDA_MPS_CLIENT_PRIORITY=0; ");
+        assert_string_equal(say(&arena, "'warpshare.dev/priority': '1'", own), "");
+        assert_string_equal(say(&arena, "'warpshare.dev/priority': 'high'", NONE),
+                "the annotation warpshare.dev/priority: 'high' is not 0 (normal) or 1 (below normal), so it is ignored");
 }
 
 static void test_a_variable_with_its_value_elsewhere_is_unclear(void **state UNUSED)
@@ -203,6 +275,8 @@ int main(void)
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test(
                         test_a_containers_variables_count_more_than_its_annotations_and_these_more_than_the_pods),
+                cmocka_unit_test(test_nvidias_dialect_counts_where_ours_is_silent),
+                cmocka_unit_test(test_an_annotation_sets_the_priority_unless_the_container_does),
                 cmocka_unit_test(test_a_variable_with_its_value_elsewhere_is_unclear),
                 cmocka_unit_test(test_what_cannot_be_used_is_named_with_its_place),
                 cmocka_unit_test(test_a_pod_of_any_shape_says_nothing_rather_than_harm),

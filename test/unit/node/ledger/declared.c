@@ -89,6 +89,7 @@ static void test_a_container_starts_with_what_it_declares(void **state UNUSED)
                 {"'warpshare.dev/memory': '512Mi'", "", "0=512M -", "512 MiB 50.0"},
                 {"'warpshare.dev/memory': '512Mi', 'warpshare.dev/memory.main': '1Gi'", "", "0=1024M -",
                         "1024 MiB 50.0"},
+                {"'nvidia.com/container.main.gpu-memory.limit': '2Gi'", "", "0=2048M -", "2048 MiB 50.0"},
                 {"'warpshare.dev/memory.prepare': '512Mi'", "", "- -", "11904 MiB 50.0"},
                 {"'warpshare.dev/threads': '60'", THREADS("10"), "- -", "11904 MiB 10.0"},
                 {"'warpshare.dev/threads': '60'", MEMORY("0=2G"), "- 60", "2048 MiB 60.0"},
@@ -105,6 +106,18 @@ static void test_a_container_starts_with_what_it_declares(void **state UNUSED)
                 fake_kubelet_end_pod("train");
                 rig_pass(2 * AGAIN_MS);
         }
+}
+
+static void test_a_container_starts_with_the_priority_that_its_pod_declares(void **state UNUSED)
+{
+        struct fake_container *train = rig_run("train", "GPU-0::0");
+
+        fake_api_pod("train", "'warpshare.dev/priority': '1'", "");
+        assert_starts(train, "- -");
+        assert_non_null(strstr(rig_device(train), "CUDA_MPS_CLIENT_PRIORITY=1\n"));
+        fake_api_pod("train", "", "");
+        assert_starts(train, "- -");
+        assert_null(strstr(rig_device(train), "CUDA_MPS_CLIENT_PRIORITY"));
 }
 
 static void test_what_it_declares_is_of_each_of_its_gpus(void **state UNUSED)
@@ -697,6 +710,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 RIG_TEST_WITH(test_a_container_starts_with_what_it_declares, RIG_DECLARED),
+                RIG_TEST_WITH(test_a_container_starts_with_the_priority_that_its_pod_declares, RIG_DECLARED),
                 RIG_TEST_WITH(test_what_it_declares_is_of_each_of_its_gpus, RIG_DECLARED_EACH),
                 RIG_TEST_WITH(test_its_pod_is_read_once_for_all_its_resources, RIG_DECLARED_EACH),
                 RIG_TEST_WITH(test_a_restart_brings_what_the_annotations_say_by_then, RIG_DECLARED),
