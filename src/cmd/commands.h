@@ -23,6 +23,7 @@ extern const struct command command_doctor;
 extern const struct command command_gpu_feature_discovery;
 extern const struct command command_kubectl;
 extern const struct command command_kubectl_dashboard;
+extern const struct command command_kubectl_pools;
 extern const struct command command_labels;
 extern const struct command command_mig;
 extern const struct command command_mps;

@@ -41,6 +41,7 @@ from apistore import Refused, Store, merge, now
 
 CLIENT = 'system:node:client'  # the user of the client certificate
 METADATA_FORMS = ('PartialObjectMetadata', 'PartialObjectMetadataList')
+POOL_STATUS = '/apis/resource.k8s.io/v1alpha3/resourcepoolstatusrequests'
 PATIENCE = 60  # seconds that a condition may take on a loaded machine
 
 
@@ -520,7 +521,8 @@ class ApiServer:
         self.rules = None  # None: everything is allowed
         self.policy = None  # of admission, besides: policy(request, before, object) raises Refused
         self.carried_out = None  # the request of a client that is being carried out, with the store's lock
-        self.missing = set()  # prefixes of paths that this cluster does not have: '/apis/nfd.k8s-sigs.io'
+        self.pool_status = None
+        self.missing = {POOL_STATUS}  # prefixes of paths that this cluster does not have: '/apis/nfd.k8s-sigs.io'
         self.discovery = {'/version': {'major': '1', 'minor': '36', 'gitVersion': 'v1.36.2'}}
         self.minor, self.gates_off = 36, {'DRANodeAllocatableResources'}  # serve_dra()
         self.on_evicted = lambda namespace, name: None  # a pod of that name is to end
@@ -667,6 +669,16 @@ class ApiServer:
         self.discovery['/version'] = {'major': '1', 'minor': str(minor), 'gitVersion': f'v1.{minor}.{patch}'}
         self.discovery['/apis/resource.k8s.io'] = {'kind': 'APIGroup', 'apiVersion': 'v1', 'name': 'resource.k8s.io', 'versions': [
             {'groupVersion': f'resource.k8s.io/{v}', 'version': v} for v in versions]}
+
+    def serve_pool_status(self, status):
+        """The feature gate DRAResourcePoolStatus is on: a request gets that |status| in a moment; None: never, as without a controller."""
+        self.missing.discard(POOL_STATUS)
+        self.pool_status = status
+
+    def answer_pool_status(self, object_):
+        with self.store.lock:
+            if object_['metadata']['name'] in self.store.collections.get(POOL_STATUS, {}):
+                self.put(POOL_STATUS, {**object_, 'status': self.pool_status}, 'kube-controller-manager')
 
     def compact(self):
         with self.store.lock:
@@ -863,7 +875,10 @@ class ApiServer:
             if request.query.get('dryRun') == 'All':
                 self.admit(request.collection, None, request.body, None)
                 return 201, request.body
-            return 201, self.store.create(request.collection, request.body, manager, request.namespace or None)
+            made = self.store.create(request.collection, request.body, manager, request.namespace or None)
+            if request.collection == POOL_STATUS and self.pool_status:
+                threading.Timer(0.3, self.answer_pool_status, [json.loads(json.dumps(made))]).start()
+            return 201, made
         if request.verb == 'update':
             return 200, self.store.write(request.collection, request.name, request.body, manager, request.subresource or None)
         if request.verb == 'patch':

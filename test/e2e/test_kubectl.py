@@ -15,7 +15,7 @@ import time
 import grpc
 import pytest
 
-from apiserver import ApiServer
+from apiserver import POOL_STATUS, ApiServer
 from fleet import AGENTS, GIB, Fleet, gpu, page, pod, share, unit
 from node import GPU, sharing, v100s
 
@@ -492,3 +492,60 @@ def test_kubectl_itself_finds_the_plugin(api, two_nodes, kubectl, tmp_path):
     (['why', 'a', 'b'], "unexpected argument 'b'")])
 def test_wrong_words_are_refused(kubectl, words, says):
     assert kubectl(*words, status=2, says=says, kubeconfig=False) == ''
+
+
+# ---- what the scheduler counts ----
+
+POOLS_RULE = [{'apiGroups': ['resource.k8s.io'], 'resources': ['resourcepoolstatusrequests'], 'verbs': ['create', 'get', 'delete']}]
+
+
+def recorded_pool_status():
+    with open(os.path.join(os.environ['WARPSHARE_SOURCE'], 'test/fixtures/kube-apiserver-1.36/pool-status.http'), encoding='utf-8') as file:
+        return json.loads(file.read().split('\n\n', 1)[1])['status']
+
+
+def with_summary(status):
+    """As 1.37 has it besides (k8s.io/api, July 2026)."""
+    summary = {'fullyAvailableDevices': 3, 'partiallyAvailableDevices': 1, 'capacity': [
+        {'name': 'memory', 'total': '320Gi', 'consumed': '10Gi', 'available': '310Gi'},
+        {'name': 'threadPercentage', 'total': '400', 'consumed': '30', 'available': '370'}]}
+    return {**status, 'pools': [{**pool, 'shareableSummary': summary} for pool in status['pools']]}
+
+
+def left_requests(api):
+    return api.all(POOL_STATUS)
+
+
+def test_pools_shows_what_a_real_server_counted_and_leaves_nothing(api, kubectl):
+    api.allow(RULES + POOLS_RULE)
+    api.serve_pool_status(recorded_pool_status())
+    assert rows(kubectl('pools')) == [
+        ['POOL', 'NODE', 'DEVICES', 'ALLOCATED', 'AVAILABLE', 'UNAVAILABLE'],
+        ['node1/gpu.warpshare.dev', 'node1', '8', '1', '7', '0']]
+    asked, = [r for r in api.asked('create', 'resourcepoolstatusrequests')]
+    assert asked.body['spec'] == {'driver': 'gpu.warpshare.dev', 'limit': 1000}
+    assert left_requests(api) == []
+
+
+def test_pools_shows_free_memory_and_threads_where_the_server_says_them(api, kubectl):
+    api.allow(RULES + POOLS_RULE)
+    api.serve_pool_status(with_summary(recorded_pool_status()))
+    lines = kubectl('pools').splitlines()
+    assert re.split(r'  +', lines[0])[-2:] == ['MEMORY FREE', 'THREADS FREE']
+    assert re.split(r'  +', lines[1])[-2:] == ['310Gi of 320Gi', '370 of 400']
+    assert json.loads(kubectl('pools', '-o', 'json'))[0]['shareableSummary']['capacity'][0]['available'] == '310Gi'
+
+
+def test_pools_says_what_is_missing(api, kubectl):
+    api.allow(RULES + POOLS_RULE)
+    kubectl('pools', status=1, says='this API server does not count: it takes Kubernetes 1.36 or newer')
+    api.serve_pool_status(None)
+    kubectl('pools', '--request-timeout=1s', status=1, says='within --request-timeout')
+    assert left_requests(api) == []
+    api.serve_pool_status({'conditions': [{'type': 'Failed', 'status': 'True', 'message': 'too many pools'}]})
+    kubectl('pools', status=1, says='the API server could not count: too many pools')
+    assert left_requests(api) == []
+    api.serve_pool_status({'poolCount': 0, 'conditions': [{'type': 'Complete', 'status': 'True'}]})
+    assert kubectl('pools', '--driver=gpu.example.com', says="the driver 'gpu.example.com' has no pools") == ''
+    api.allow(RULES)
+    kubectl('pools', status=1, says='forbidden')

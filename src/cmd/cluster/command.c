@@ -465,12 +465,13 @@ static const char help[] =
         "       kubectl warpshare top [NODE...]       who uses what of which GPU\n"
         "       kubectl warpshare shares [NODE...]    the shares of GPUs, a line for each\n"
         "       kubectl warpshare nodes [NODE...]     the nodes, their GPUs and agents\n"
+        "       kubectl warpshare pools               what the scheduler counts as free for claims\n"
         "       kubectl warpshare why [POD]           why a pod waits, or was refused, in a sentence\n"
         "       kubectl warpshare doctor NODE         what is wrong on a node, as far as it can be seen from here\n"
         "       kubectl warpshare dashboard           all of it as a page in your browser, as long as this runs\n"
         "\n"
         "Who shares which GPU of the cluster. It asks the agents of the nodes through the API server, with your rights\n"
-        "and your kubeconfig, and changes nothing. Put 'kubectl-warpshare', a link to 'warpshare', into your PATH, and\n"
+        "and your kubeconfig, and changes nothing; pools asks by an object that it deletes again. Put 'kubectl-warpshare', a link to 'warpshare', into your PATH, and\n"
         "kubectl finds it.\n"
         "\n"
         "  kubectl warpshare top -n team-a\n"
@@ -478,8 +479,8 @@ static const char help[] =
         "  kubectl warpshare shares -A -o csv >shares.csv\n"
         "\n";
 
-static const struct command *const below[] = {
-        &command_kubectl_dashboard, &kubectl_doctor, &kubectl_nodes, &kubectl_shares, &kubectl_top, &kubectl_why, NULL};
+static const struct command *const below[] = {&command_kubectl_dashboard, &kubectl_doctor, &kubectl_nodes,
+        &command_kubectl_pools, &kubectl_shares, &kubectl_top, &kubectl_why, NULL};
 
 const struct command command_kubectl = {
         .name = "kubectl-warpshare",

@@ -155,7 +155,7 @@ const struct cluster_view *session_look(struct session *session, struct cluster_
         return view;
 }
 
-/* ---- one GET ---- */
+/* ---- one request ---- */
 
 struct get {
         struct session *session;
@@ -179,41 +179,54 @@ static bool is_got(void *data)
         return get->answer.is_over || get->session->is_late;
 }
 
-static void session_get_page(struct get *get, const char *path, const char *query, bool is_text)
+/* |request|: without what is the same for all. */
+static void session_run(struct get *get, struct kube_request request)
 {
-        struct kube_call *call = kube_client_send(get->session->client, &(struct kube_request){.method = KUBE_GET,
-                                                                                .path = path,
-                                                                                .query = query,
-                                                                                .is_text = is_text,
-                                                                                .timeout_ms = get->session->timeout_ms,
-                                                                                .done = on_got,
-                                                                                .data = get});
+        struct kube_call *call;
 
+        request.timeout_ms = get->session->timeout_ms;
+        request.done = on_got;
+        request.data = get;
+        call = kube_client_send(get->session->client, &request);
         loop_run_until(&get->session->loop, is_got, get, 0);
         if (get->answer.is_over)
                 return;
         kube_call_cancel(call);
-        error_raise(&get->answer.error, ERROR_TIMEOUT, "GET %.200s: no answer within --request-timeout", path);
+        error_raise(&get->answer.error, ERROR_TIMEOUT, "%.200s: no answer within --request-timeout", request.path);
+}
+
+static int session_take(struct get *get, json_t **ret, struct error *err)
+{
+        free(get->text);
+        *err = get->answer.error;
+        if (err->kind != ERROR_NONE)
+                return -1;
+        *ret = get->answer.object;
+        return 0;
+}
+
+int session_send(struct session *session, enum kube_method method, const char *path, const json_t *body, json_t **ret,
+        struct error *err)
+{
+        struct get get = {.session = session};
+
+        session_run(&get, (struct kube_request){.method = method, .path = path, .body = body});
+        return session_take(&get, ret, err);
 }
 
 int session_get(struct session *session, const char *path, const char *query, json_t **ret, struct error *err)
 {
         struct get get = {.session = session};
 
-        session_get_page(&get, path, query, false);
-        free(get.text);
-        *err = get.answer.error;
-        if (err->kind != ERROR_NONE)
-                return -1;
-        *ret = get.answer.object;
-        return 0;
+        session_run(&get, (struct kube_request){.method = KUBE_GET, .path = path, .query = query});
+        return session_take(&get, ret, err);
 }
 
 int session_get_text(struct session *session, const char *path, unsigned int *ret_status, char **ret, struct error *err)
 {
         struct get get = {.session = session};
 
-        session_get_page(&get, path, NULL, true);
+        session_run(&get, (struct kube_request){.method = KUBE_GET, .path = path, .is_text = true});
         api_answer_done(&get.answer);
         *err = get.answer.error;
         if (!get.text)

@@ -112,6 +112,10 @@ int session_open(struct session *session, const struct command_call *call, struc
  */
 const struct cluster_view *session_look(struct session *session, struct cluster_options options);
 
+/* One request with |body|, which may be NULL. The answer's object, as in the next. */
+int session_send(struct session *session, enum kube_method method, const char *path, const json_t *body, json_t **ret,
+        struct error *err) MUST_USE;
+
 /* One GET. The answer's object, for the caller to release with json_decref(), or its text (|is_text|), to be freed. */
 int session_get(struct session *session, const char *path, const char *query, json_t **ret, struct error *err) MUST_USE;
 int session_get_text(
