@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 const struct trace_request *one = &trace.requests[i];
 
                 if (one->start < 0 || one->start > TRACE_MAX_SECONDS || one->duration < 0 ||
-                        one->duration > TRACE_MAX_SECONDS * TRACE_MAX_COLUMNS || one->gpus > TRACE_MAX_GPUS ||
+                        one->duration > TRACE_MAX_SECONDS * (int64_t)TRACE_MAX_COLUMNS || one->gpus > TRACE_MAX_GPUS ||
                         one->part_permille > 1000 || one->threads_permille > 1000 || one->sm_peak_permille > 1000 ||
                         (i > 0 && one->start < trace.requests[i - 1].start))
                         abort();
