@@ -105,6 +105,7 @@ def test_pods_and_namespaces_have_a_table_each_with_what_lies_idle(shown, fleet)
     shown.press('/', 'serve')
     shown.wait(lambda: shown.texts('[id="pod table"] tbody th') == ['team-b/serve'])
     shown.press('Escape')
+    shown.wait(lambda: len(shown.texts('[id="namespace table"] tbody th')) == 3)
     shown.click('[id="namespace table"] tbody tr:nth-child(2) a')
     shown.wait(lambda: shown.text('h1') == 'team-b')
     assert sorted(shown.texts('[id="pod table"] tbody th')) == ['team-b/serve', 'team-b/shell']
