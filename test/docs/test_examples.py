@@ -46,7 +46,7 @@ def pod_of(path):
     return thing['spec']['template']['spec'] if 'template' in thing['spec'] else thing['spec']
 
 
-def run(path, folder, total=CUDA_TOTAL, share=LIMIT):
+def run(path, folder, total=CUDA_TOTAL, share=LIMIT, has_metadata=True):
     """What the framework is asked for, in MiB."""
     for name, text in STAND_INS.items():
         (folder / name).write_text('#!/bin/sh\n' + text + '\n', encoding='utf-8')
@@ -58,7 +58,11 @@ def run(path, folder, total=CUDA_TOTAL, share=LIMIT):
     container, = pod_of(path)['containers']
     metadata = folder / 'attributes/resourceclaims/device-plugin/gpu/gpu.warpshare.dev-metadata.json'
     metadata.parent.mkdir(parents=True)
-    metadata.write_text(json.dumps({'requests': [{'devices': [{'attributes': {'memoryMiB': {'int': share}}}]}]}) + '\n', encoding='utf-8')
+    requests = [{'devices': [{'attributes': {'memoryMiB': {'int': share}}}, {'attributes': {}}]}]
+    lines = [json.dumps({'apiVersion': 'metadata.resource.k8s.io/' + version, 'requests': requests if version != 'v9' else None}) + '\n'
+             for version in ('v9', 'v1beta1', 'v1alpha1')]
+    if has_metadata:
+        metadata.write_text(''.join(lines), encoding='utf-8')
     command = [word.replace('/tmp/models', f'{folder}/models').replace('/var/run/kubernetes.io/dra-device-attributes', f'{folder}/attributes')
                for word in container['command']]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd=folder, env={
@@ -82,6 +86,11 @@ def test_a_framework_gets_the_share_less_the_context(path, tmp_path):
 
 def test_pytorch_gets_it_where_cuda_reports_the_share(tmp_path):
     asked = run(os.path.join(SOURCE, 'examples/pytorch.yaml'), tmp_path, total=LIMIT)
+    assert LIMIT - 2 * CONTEXT < asked <= LIMIT - CONTEXT, asked
+
+
+def test_pytorch_gets_it_without_device_metadata(tmp_path):
+    asked = run(os.path.join(SOURCE, 'examples/pytorch.yaml'), tmp_path, has_metadata=False)
     assert LIMIT - 2 * CONTEXT < asked <= LIMIT - CONTEXT, asked
 
 

@@ -103,6 +103,21 @@ static void print_share(const struct share_metadata *metadata, const struct ledg
 
 /* ---- files ---- */
 
+/*
+ * A runtime that finds no file to mount may make a folder there (containerd does), with which the container starts
+ * instead. It makes room for the file.
+ */
+static bool has_metadata_file(const char *path)
+{
+        struct stat status;
+
+        if (lstat(path, &status) < 0)
+                return false;
+        if (S_ISDIR(status.st_mode))
+                rmdir(path);
+        return S_ISREG(status.st_mode);
+}
+
 /* The folder is in no container, but readable: a mount shows the file to any user of the container. */
 static bool share_metadata_write(struct share_metadata *metadata, const struct ledger_share *of, enum mps_tier tier,
         const struct mps_part *parts, size_t n_parts)
@@ -172,7 +187,7 @@ void share_metadata_update(
         const struct ledger_share *of = find_share(all, n_all, allocation);
         size_t n_own = 0;
 
-        if (!of || access(share_metadata_path(metadata, &arena, allocation), F_OK) < 0)
+        if (!of || !has_metadata_file(share_metadata_path(metadata, &arena, allocation)))
                 return;
         for (size_t i = 0; i < n_parts; i++)
                 if (parts[i].resource == of->shared->resource)
@@ -218,7 +233,7 @@ void share_metadata_sync(struct share_metadata *metadata)
         for (size_t i = 0; i < n_all; i++) {
                 is_known = is_known && !all[i].allocation->is_guess;
                 if (is_wanted(metadata) &&
-                        access(share_metadata_path(metadata, &arena, all[i].allocation->id), F_OK) < 0)
+                        !has_metadata_file(share_metadata_path(metadata, &arena, all[i].allocation->id)))
                         share_metadata_write_known(metadata, &all[i], share_metadata_tier(metadata, &all[i]));
         }
         if (is_known)

@@ -131,6 +131,19 @@ static void test_what_a_reboot_took_is_there_again(void **state UNUSED)
         assert_string_equal(share_in(train), "GPU-1 17856 MiB 75 % verified");
 }
 
+/* containerd makes a folder of what it has to mount and does not find. */
+static void test_a_folder_in_its_place_becomes_the_file(void **state UNUSED)
+{
+        const struct fake_container *train = rig_run("train", "GPU-0::0");
+
+        assert_int_equal(unlink(path_of(train)), 0);
+        assert_int_equal(mkdir(path_of(train), 0755), 0);
+        rig_pass(2 * GRACE_MS);
+        rig_run("next", "GPU-1::0");
+        rig_pass(2 * GRACE_MS);
+        assert_string_equal(share_in(train), "GPU-0 5952 MiB 25 % verified");
+}
+
 static void test_a_container_starts_without_it_where_it_cannot_be_written(void **state UNUSED)
 {
         _free_ char *folder = xasprintf("%s/metadata", rig.mps);
@@ -162,6 +175,7 @@ int main(void)
                 RIG_TEST_WITH(test_resources_of_one_container_have_files_of_their_own, RIG_NODE_EACH),
                 RIG_TEST(test_the_file_ends_with_the_allocation),
                 RIG_TEST(test_what_a_reboot_took_is_there_again),
+                RIG_TEST(test_a_folder_in_its_place_becomes_the_file),
                 RIG_TEST(test_a_container_starts_without_it_where_it_cannot_be_written),
                 RIG_TEST_WITH(test_what_a_container_declares_is_in_it_when_it_starts, RIG_DECLARED),
         };
